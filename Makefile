@@ -1,0 +1,28 @@
+# The commands people type. Everything runs in .venv, which each target makes by itself.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench clean
+.DELETE_ON_ERROR:
+
+demo: .venv/installed ## the five bandits in a closed loop with simulated users; no server needed
+	$(BIN)/glimpse demo
+
+test: .venv/installed lint ## every test
+	$(BIN)/pytest
+
+lint: .venv/installed ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/installed ## every benchmark, peers beside us in the same run
+	@for file in tests/bench/*.py; do echo "# $$file"; $(BIN)/python $$file || exit 1; done
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

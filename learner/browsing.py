@@ -1,0 +1,61 @@
+"""How a user reads a list: the previous click above each row, and the chance that a row was examined."""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MAX_POSITIONS = 50  # the longest list that tables, samples and click models accept
+
+
+def previous_click(clicks: ArrayLike) -> NDArray[np.int64]:
+    """Return, for each position, the 1-based position of the last click above it, or 0; the last axis is the list.
+
+    >>> previous_click(np.array([False, True, False, False, True, False]))
+    array([0, 0, 2, 2, 2, 5])
+    """
+    clicked = np.asarray(clicks) > 0
+    clicked_at = np.where(clicked, np.arange(1, clicked.shape[-1] + 1), 0)
+    above = np.zeros(clicked.shape, dtype=np.int64)
+    np.maximum.accumulate(clicked_at[..., :-1], axis=-1, out=above[..., 1:])
+    return above
+
+
+def checked_table(examination: ArrayLike) -> NDArray[np.float64]:
+    """Return a K×K table w[k − 1, k′] of examination chances, with zeros where k′ ≥ k, or say what is wrong with it.
+
+    >>> checked_table([[1.0, 9.0], [0.5, 0.25]])
+    array([[1.  , 0.  ],
+           [0.5 , 0.25]])
+    """
+    table = np.array(examination, dtype=np.float64)
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or not 1 <= len(table) <= MAX_POSITIONS:
+        raise ValueError(
+            f"examination must be a K×K table, row k − 1 and column k′, K from 1 to {MAX_POSITIONS}; "
+            f"got shape {table.shape}"
+        )
+    table = np.tril(np.where(np.tri(len(table), dtype=bool), table, 0.0)) + 0.0  # no −0.0: equal tables, equal bytes
+    bad = np.argwhere(~((table >= 0.0) & (table <= 1.0)))
+    if len(bad):
+        row, column = (int(index) for index in bad[0])
+        raise ValueError(f"examination[{row}, {column}] is {table[row, column]}; a chance lies in [0, 1]")
+    return table
+
+
+def checked_positions(examination: ArrayLike) -> NDArray[np.float64]:
+    """Return the examination chance of each position (K numbers in [0, 1], at least one above 0)."""
+    chances = np.array(examination, dtype=np.float64) + 0.0
+    if chances.ndim != 1 or not 1 <= len(chances) <= MAX_POSITIONS:
+        raise ValueError(
+            f"examination must hold one chance per position, 1 to {MAX_POSITIONS} of them; got shape {chances.shape}"
+        )
+    bad = np.flatnonzero(~((chances >= 0.0) & (chances <= 1.0)))
+    if len(bad):
+        raise ValueError(f"examination[{bad[0]}] is {chances[bad[0]]}; a chance lies in [0, 1]")
+    return chances
+
+
+def table_hash(examination: NDArray[np.float64]) -> str:
+    """Return the SHA-256 of a checked table (K×K, or one chance per position), the same on every machine."""
+    table = np.ascontiguousarray(examination, dtype="<f8")
+    return hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest()

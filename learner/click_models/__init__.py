@@ -1,0 +1,1 @@
+"""Click models: how users browse, learned from logged lists."""

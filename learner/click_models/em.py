@@ -1,0 +1,99 @@
+"""Rows that were shown in, attractiveness and examination out: the EM that UBM and PBM share.
+
+A row is clicked with probability a·w: its pair of query and item attracts (a), and the cell it stands in is
+examined (w). A cell is (k, k′) for UBM and k for PBM; the rest of the two models is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+START = 0.5  # of every parameter; also the value of (1 + Σ)/(2 + n) for a pair that was never shown
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What EM needs of a log: the rows without a click as counts per pair and cell, and how often each was shown.
+
+    A clicked row is known to be examined and attractive, whatever the parameters, so it needs no work in an iteration.
+    """
+
+    pair: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    count: NDArray[np.float64]
+    pair_shown: NDArray[np.int64]  # clicked rows too
+    cell_shown: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        pair: NDArray[np.int64],
+        cell: NDArray[np.int64],
+        clicked: NDArray[np.bool_],
+        *,
+        pairs: int,
+        cells: int,
+        collapse: bool = True,
+    ) -> Cells:
+        """Count rows; ``collapse`` makes one of all equal ones, else each stays by itself, to measure what that saves."""
+        kept = ~clicked
+        key, count = pair[kept] * cells + cell[kept], np.ones(np.count_nonzero(kept), dtype=np.int64)
+        if collapse:
+            key, count = np.unique(key, return_counts=True)
+        return cls(
+            pair=key // cells,
+            cell=key % cells,
+            count=count.astype(np.float64),
+            pair_shown=np.bincount(pair, minlength=pairs),
+            cell_shown=np.bincount(cell, minlength=cells),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Where EM ended."""
+
+    attractiveness: NDArray[np.float64]
+    examination: NDArray[np.float64]
+    iterations: int
+    change: float  # the largest of any parameter in the last iteration
+
+
+def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None) -> Estimate:
+    """Run EM until ``iterations`` are done or no parameter changes by ``tolerance`` or more.
+
+    The expected attraction of a row without click is a(1 − w)/(1 − aw) = 1 − (1 − a)/(1 − aw), and its expected
+    examination the same with a and w exchanged. So both sums of the M-step (1 + Σ)/(2 + n) follow from
+    one quotient per row, 1/(1 − aw), added up by pair and by cell.
+    """
+    attractiveness = np.full(len(cells.pair_shown), START)
+    examination = np.full(len(cells.cell_shown), START)
+    quotient, seen = np.empty(len(cells.count)), np.empty(len(cells.count))
+    done, change = 0, np.inf
+    while done < iterations and (tolerance is None or change >= tolerance):
+        np.take(attractiveness, cells.pair, out=quotient, mode="clip")  # "clip" lets numpy write into out directly
+        np.take(examination, cells.cell, out=seen, mode="clip")
+        np.multiply(quotient, seen, out=quotient)
+        np.subtract(1.0, quotient, out=quotient)
+        np.divide(cells.count, quotient, out=quotient)
+        new_attractiveness = _share(
+            attractiveness, cells.pair_shown, np.bincount(cells.pair, quotient, len(attractiveness))
+        )
+        new_examination = _share(examination, cells.cell_shown, np.bincount(cells.cell, quotient, len(examination)))
+        done += 1
+        if tolerance is not None or done == iterations:
+            change = max(_largest(new_attractiveness - attractiveness), _largest(new_examination - examination))
+        attractiveness, examination = new_attractiveness, new_examination
+    return Estimate(attractiveness, examination, done, float(change))
+
+
+def _share(value: NDArray[np.float64], shown: NDArray[np.int64], quotients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the M-step (1 + Σ)/(2 + n), where Σ counts 1 for a click and 1 − (1 − value)·quotient for a row without."""
+    return (1 + shown - (1 - value) * quotients) / (2 + shown)
+
+
+def _largest(change: NDArray[np.float64]) -> float:
+    return float(np.max(np.abs(change)))

@@ -1,0 +1,160 @@
+"""Logged lists in, checked columns out: ids row by row, clicks and sizes list by list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learner.click_models.ids import Ids, checked_ids, place
+
+MOST_POSITIONS = 50
+
+Lists: TypeAlias = NDArray[Any] | Sequence[Sequence[Any]] | Sequence[NDArray[Any]]
+"""An (n, K) array, or n sequences that may differ in length."""
+
+Column: TypeAlias = NDArray[Any] | Sequence[Any]
+"""One value per list."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClickLog:
+    """Lists that were shown and what was clicked in them, checked."""
+
+    items: Ids  # row by row, lists end to end
+    queries: Ids | None  # list by list, as the rest
+    clicks: NDArray[np.bool_]  # (lists, K), False beyond a list's end
+    sizes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def positions(self) -> int:
+        """Length K of the longest list."""
+        return self.clicks.shape[1]
+
+    @property
+    def shown(self) -> NDArray[np.bool_]:
+        """Which places of the (lists, K) matrix are inside their list."""
+        return _inside(self.sizes, self.positions)
+
+
+def read_log(items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None) -> ClickLog:
+    """Return lists as columns; a ``ValueError`` names the field, the index and the value that is wrong.
+
+    A click is a number above 0, so rewards can be given as they are. Lists of different length are sequences
+    of sequences, or an (n, K) array with ``sizes``, whose places beyond a list's size are not looked at.
+
+    >>> log = read_log([[7, 8, 9], [8]], [[0, 1, 0], [0]])
+    >>> log.items, log.sizes
+    (array([7, 8, 9, 8]), array([3, 1]))
+    >>> log.clicks
+    array([[False,  True, False],
+           [False, False, False]])
+    """
+    item_rows, lengths = _rows("items", items, sizes)
+    click_rows, click_lengths = _rows("clicks", clicks, sizes)
+    _check_lengths(lengths, click_lengths)
+    if queries is not None and len(queries) != len(lengths):
+        raise ValueError(f"queries has {len(queries)} entries, items has {len(lengths)} lists; give one for each")
+    shown = _inside(lengths, int(lengths.max()))
+    clicked = np.zeros(shown.shape, dtype=np.bool_)
+    clicked[shown] = _clicked(click_rows, lengths)
+    return ClickLog(
+        items=checked_ids("items", item_rows, lengths),
+        queries=None if queries is None else checked_ids("queries", queries),
+        clicks=clicked,
+        sizes=lengths,
+    )
+
+
+def last_clicks(clicks: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return, for each place of a (lists, K) matrix, the 1-based position k′ of the last click above it, or 0.
+
+    >>> last_clicks(np.array([[False, True, False, False], [True, False, False, True]]))
+    array([[0, 0, 2, 2],
+           [0, 1, 1, 1]])
+    """
+    above = np.zeros(clicks.shape, dtype=np.int64)
+    np.multiply(clicks[:, :-1], np.arange(1, clicks.shape[1]), out=above[:, 1:])
+    return np.maximum.accumulate(above, axis=1, out=above)
+
+
+def _inside(sizes: NDArray[np.int64], positions: int) -> NDArray[np.bool_]:
+    return np.arange(positions) < sizes[:, np.newaxis]
+
+
+def _rows(field: str, lists: Lists, sizes: Column | None) -> tuple[NDArray[Any] | list[Any], NDArray[np.int64]]:
+    """Return the values of all lists end to end, and the length of each list."""
+    if isinstance(lists, np.ndarray) and lists.ndim != 1:
+        if lists.ndim != 2:
+            raise ValueError(f"{field} must be (lists, positions), got shape {lists.shape}")
+        if sizes is None:
+            return lists.reshape(-1), np.full(lists.shape[0], lists.shape[1], dtype=np.int64)
+        lengths = _checked_sizes(sizes, field, lists.shape)
+        return lists[_inside(lengths, lists.shape[1])], lengths
+    if sizes is not None:
+        raise ValueError(f"sizes belong to (lists, positions) arrays, but {field} is a sequence of lists")
+    for at, each in enumerate(lists):
+        if isinstance(each, str) or not (
+            isinstance(each, Sequence) or (isinstance(each, np.ndarray) and each.ndim == 1)
+        ):
+            raise ValueError(f"{field}[{at}] must be a list of values, one per position, got {each!r}")
+    lengths = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
+    dtypes = {each.dtype if isinstance(each, np.ndarray) else None for each in lists}
+    if len(dtypes) == 1 and None not in dtypes:
+        return np.concatenate(lists), lengths
+    return list(chain.from_iterable(lists)), lengths
+
+
+def _checked_sizes(sizes: Column, field: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    lengths = np.asarray(sizes)
+    if lengths.shape != shape[:1] or lengths.dtype.kind not in "iu":
+        raise ValueError(
+            f"sizes must be {shape[0]} integers, one per list, got {lengths.dtype} of shape {lengths.shape}"
+        )
+    if np.any(outside := (lengths < 0) | (lengths > shape[1])):
+        at = int(np.argmax(outside))
+        raise ValueError(f"sizes[{at}] is {lengths[at]}, but {field} has {shape[1]} columns")
+    return lengths.astype(np.int64, copy=False)
+
+
+def _check_lengths(items: NDArray[np.int64], clicks: NDArray[np.int64]) -> None:
+    if len(items) != len(clicks):
+        raise ValueError(f"clicks has {len(clicks)} lists, items has {len(items)}; give one for each")
+    if len(items) == 0:
+        raise ValueError("items has no lists; at least one is needed")
+    if np.any(unequal := items != clicks):
+        at = int(np.argmax(unequal))
+        raise ValueError(f"clicks[{at}] has {clicks[at]} entries, items[{at}] has {items[at]}; they must agree")
+    if (shortest := int(items.min())) < 1:
+        raise ValueError(f"items[{int(np.argmin(items))}] has {shortest} positions; leave empty lists out")
+    if (longest := int(items.max())) > MOST_POSITIONS:
+        raise ValueError(
+            f"items[{int(np.argmax(items))}] has {longest} positions; at most {MOST_POSITIONS} can be used"
+        )
+
+
+def _clicked(rows: NDArray[Any] | list[Any], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which rewards are clicks, that is above 0."""
+    try:
+        rewards = np.asarray(rows)
+    except ValueError as error:
+        raise ValueError("clicks must hold one number per position, got sequences inside a list") from error
+    if rewards.ndim != 1 or rewards.dtype.kind not in "biuf":
+        rows = list(rows)
+        wrong = next(
+            (row for row, value in enumerate(rows) if not isinstance(value, int | float | np.number | np.bool_)), 0
+        )
+        raise ValueError(f"{place('clicks', wrong, sizes)} is {rows[wrong]!r}; a click must be a number, 0 for none")
+    if np.any(wrong_rows := ~((rewards >= 0) & (rewards < np.inf))):
+        wrong = int(np.argmax(wrong_rows))
+        raise ValueError(
+            f"{place('clicks', wrong, sizes)} is {rewards[wrong]}; a click must be 0 or a finite number above"
+        )
+    return rewards > 0

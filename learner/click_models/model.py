@@ -1,0 +1,121 @@
+"""A log in, how well a model explains it out: what the four click models have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learner.click_models.em import START
+from learner.click_models.ids import Pairs, checked_ids
+from learner.click_models.log import ClickLog, Column, Lists, read_log
+
+LISTS_AT_ONCE = 4096  # what a measure holds in memory beside the log, so that the matrices stay in cache
+
+
+class ClickModel(ABC):
+    """Says how likely each click of a list is, from the attractiveness of its items and where they stand.
+
+    All models take lists the same way. ``items`` and ``clicks`` are (n, K) arrays or n sequences of at most 50
+    positions, which may differ in length; arrays of lists that end early come with ``sizes``. Ids are all integers or all
+    strings, a click is any number above 0, an item may stand twice in a list. With ``queries``, one per list, an item is
+    another one under another query. A pair of query and item that ``fit`` never met has attractiveness 0.5.
+    """
+
+    positions: int
+    """Length K of the longest list that ``fit`` met; longer ones cannot be judged."""
+
+    _pairs: Pairs | None = None
+    _attractiveness: NDArray[np.float64]
+
+    def fit(self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None) -> Self:
+        """Learn from logged lists, forgetting what was learned before; a refused log changes nothing."""
+        log = read_log(items, clicks, queries, sizes=sizes)
+        pairs = Pairs(log.items, log.queries, log.sizes)
+        self._attractiveness = self._learn(log, pairs.of(log.items, log.queries, log.sizes), len(pairs))
+        self._pairs, self.positions = pairs, log.positions
+        return self
+
+    def attractiveness(self, items: Column, queries: Column | None = None) -> NDArray[np.float64]:
+        """Return the attractiveness of each item under its query, 0.5 for a pair that was never shown."""
+        pairs = self._fitted()
+        if queries is not None and len(queries) != len(items):
+            raise ValueError(f"queries has {len(queries)} entries, items has {len(items)}; give one for each")
+        query_ids = None if queries is None else checked_ids("queries", queries)
+        return self._attracted(pairs.of(checked_ids("items", items), query_ids, np.ones(len(items), dtype=np.int64)))
+
+    def log_likelihood(
+        self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None
+    ) -> float:
+        """Return the mean over all shown positions of ln P(what happened there | the clicks above)."""
+        sums, counts = self._scores(read_log(items, clicks, queries, sizes=sizes), given_clicks_above=True)
+        return float(sums.sum() / counts.sum())
+
+    def perplexity(
+        self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None
+    ) -> float:
+        """Return the mean of the perplexities per rank: 1 is a prophet, 2 a coin; the clicks above are not known."""
+        return float(np.mean(self.perplexity_per_rank(items, clicks, queries, sizes=sizes)))
+
+    def perplexity_per_rank(
+        self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None
+    ) -> NDArray[np.float64]:
+        """Return for each rank 2 to the power of −mean log₂ P(what happened there) over the lists that reach it."""
+        sums, counts = self._scores(read_log(items, clicks, queries, sizes=sizes), given_clicks_above=False)
+        return np.exp(-sums / counts)
+
+    def conditional_perplexity(
+        self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None
+    ) -> float:
+        """Return the mean of the conditional perplexities per rank."""
+        return float(np.mean(self.conditional_perplexity_per_rank(items, clicks, queries, sizes=sizes)))
+
+    def conditional_perplexity_per_rank(
+        self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None
+    ) -> NDArray[np.float64]:
+        """Return the perplexity per rank when the clicks above are known."""
+        sums, counts = self._scores(read_log(items, clicks, queries, sizes=sizes), given_clicks_above=True)
+        return np.exp(-sums / counts)
+
+    @abstractmethod
+    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
+        """Set the model's own parameters and return the attractiveness of each of ``pairs``; ``pair`` has a row's code."""
+
+    @abstractmethod
+    def _conditional(self, attractiveness: NDArray[np.float64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return P(click | the clicks above) for each place of (lists, K) matrices."""
+
+    @abstractmethod
+    def _marginal(self, attractiveness: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return P(click) for each place of a (lists, K) matrix, the clicks above not being known."""
+
+    def _fitted(self) -> Pairs:
+        if self._pairs is None:
+            raise RuntimeError(f"this {type(self).__name__} has learned nothing yet; call fit first")
+        return self._pairs
+
+    def _attracted(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.append(self._attractiveness, START)[pair]  # an unknown pair's code is one above the known ones
+
+    def _scores(self, log: ClickLog, *, given_clicks_above: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return per rank the sum of ln P(what happened) and the number of lists that reach it."""
+        pairs = self._fitted()
+        if log.positions > self.positions:
+            at = int(np.argmax(log.sizes))
+            raise ValueError(
+                f"items[{at}] has {log.positions} positions, but the model was fitted on at most {self.positions}; "
+                "cut the list, or fit on lists that long"
+            )
+        shown = log.shown
+        attractiveness = np.full(shown.shape, START)
+        attractiveness[shown] = self._attracted(pairs.of(log.items, log.queries, log.sizes))
+        sums = np.zeros(log.positions)
+        for start in range(0, len(log), LISTS_AT_ONCE):
+            part = slice(start, start + LISTS_AT_ONCE)
+            attracted, clicks = attractiveness[part], log.clicks[part]
+            click = self._conditional(attracted, clicks) if given_clicks_above else self._marginal(attracted)
+            happened = np.where(clicks, click, 1 - click)
+            sums += np.log(happened, out=np.zeros(happened.shape), where=shown[part]).sum(axis=0)
+        return sums, shown.sum(axis=0)

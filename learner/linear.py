@@ -1,0 +1,244 @@
+"""A, b, θ, α and the ranking that the four linear bandits share."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
+
+from learner.exact import ExactSums, State, checked_cells, state_sha256
+from learner.samples import Samples, refuse
+from learner.theorem import TheoremWarning, exploration
+from learner.topk import top_rows, widths
+
+Settings = dict[str, str | float | int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What is solved once per state of the sums: θ, and W with W A Wᵀ = I, so that a width is ‖W x‖."""
+
+    theta: NDArray[np.float64]
+    whitening: NDArray[np.float64]
+
+
+class LinearRanking:
+    """A linear model of attractiveness as its sums: everything but learning, so that a snapshot can rank.
+
+    Parameters
+    ----------
+    dim
+        Length of a feature vector.
+    positions
+        K, the longest list that is ranked and learned from.
+    phi
+        φ′, what one round can add to A.
+    alpha
+        Width of the confidence bound; None grows it as the theorem says, 0 ranks by the estimate alone.
+    ridge
+        λ; None takes max(1, φ′).
+    beta
+        The theorem's bound on ‖θ*‖²; None takes d.
+    context_scale, reward_scale
+        Features and rewards are divided by these; then each |xⱼ| ≤ 1 and 0 ≤ reward ≤ 1 must hold.
+    """
+
+    name: ClassVar[str] = "linear"
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        positions: int,
+        phi: float,
+        alpha: float | None = None,
+        ridge: float | None = None,
+        beta: float | None = None,
+        context_scale: float = 1.0,
+        reward_scale: float = 1.0,
+    ) -> None:
+        self.dim = checked_count("dim", dim)
+        self.positions = checked_count("positions", positions)
+        self.phi = float(phi)
+        self.fixed_alpha = None if alpha is None else checked_number("alpha", alpha, least=0.0)
+        self.ridge = checked_number("ridge", max(1.0, self.phi) if ridge is None else ridge, above=0.0)
+        self.beta = checked_number("beta", dim if beta is None else beta, least=0.0)
+        self.context_scale = checked_number("context_scale", context_scale, above=0.0)
+        self.reward_scale = checked_number("reward_scale", reward_scale, above=0.0)
+        self.rounds = 0
+        self.sums = ExactSums(self.dim)
+        self._solution: Solution | None = None
+
+    @property
+    def alpha(self) -> float:
+        """α of the next round, t = rounds + 1."""
+        if self.fixed_alpha is not None:
+            return self.fixed_alpha
+        t = max(self.rounds, 0) + 1  # a shard that only took lists back has negative rounds of its own
+        return exploration(t, dim=self.dim, positions=self.positions, phi=self.phi, ridge=self.ridge, beta=self.beta)
+
+    @property
+    def gram(self) -> NDArray[np.float64]:
+        """A = λI + Σ w² x xᵀ."""
+        gram = self.sums.gram()
+        gram.reshape(-1)[:: self.dim + 1] += self.ridge
+        return gram
+
+    @property
+    def response(self) -> NDArray[np.float64]:
+        """b = Σ w r x."""
+        return self.sums.response()
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """θ = A⁻¹ b, solved when it is first asked for after a change."""
+        return self._solved().theta
+
+    def _solved(self) -> Solution:
+        if self._solution is None:
+            # A is symmetric, so its transpose is A in LAPACK's order
+            factor, info = dpotrf(self.gram.T, lower=1, overwrite_a=1)
+            if info:
+                raise ArithmeticError(
+                    f"A has no Cholesky factor (LAPACK says {info}): more was taken back than learned, or ridge "
+                    f"{self.ridge} is too small for its size; restore a snapshot or replay the samples"
+                )
+            theta, _ = dpotrs(factor, self.response, lower=1)
+            whitening, _ = dtrtri(factor, lower=1, overwrite_c=1)
+            self._solution = Solution(theta, whitening)
+        return self._solution
+
+    def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return θᵀx, the estimated attractiveness of each candidate (n, d)."""
+        return np.asarray(self._checked_candidates(candidates) @ self.theta)
+
+    def widths(self, candidates: ArrayLike) -> NDArray[np.float64]:
+        """Return √(xᵀ A⁻¹ x), the uncertainty of each candidate's estimate."""
+        return widths(self._checked_candidates(candidates), self._solved().whitening)
+
+    def rank(self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Return the rows of the ``size`` candidates with the largest θᵀx + α√(xᵀA⁻¹x), best first, ties by row."""
+        x = self._checked_candidates(candidates)
+        solution = self._solved()
+        size = checked_count("size", size)
+        return top_rows(x, theta=solution.theta, whitening=solution.whitening, alpha=self.alpha, size=size)
+
+    def _checked_candidates(self, candidates: ArrayLike) -> NDArray[np.float64]:
+        x = np.asarray(candidates, dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != self.dim:
+            raise ValueError(f"candidates must have {self.dim} columns, got shape {x.shape}")
+        scale = self.context_scale
+        if not (x.max(initial=0.0) <= scale and x.min(initial=0.0) >= -scale):  # false for NaN
+            refuse("candidates", x, ~(np.abs(x) <= scale), f"features lie within context_scale ±{scale}")
+        return x if scale == 1.0 else x / scale
+
+    def settings(self) -> Settings:
+        """Return all that must agree before states can be merged or restored."""
+        return {
+            "algorithm": self.name,
+            "dim": self.dim,
+            "positions": self.positions,
+            "phi": self.phi,
+            "alpha": self.fixed_alpha,
+            "ridge": self.ridge,
+            "beta": self.beta,
+            "context_scale": self.context_scale,
+            "reward_scale": self.reward_scale,
+            "examination": "",
+        }
+
+    def state(self) -> State:
+        """Return the sums and the rounds as integers; the same lists give the same integers in any order."""
+        return {"rounds": np.array([self.rounds]), **self.sums.state()}
+
+    def restore(self, state: Mapping[str, NDArray[np.int64]]) -> None:
+        """Take over a state that a model with the same settings returned."""
+        rounds = int(checked_cells(state, "rounds", 1)[0])
+        self.sums.restore(state)
+        self.rounds, self._solution = rounds, None
+
+    def sha256(self) -> str:
+        """Return the hash of settings and state that anyone with the same lists arrives at."""
+        return state_sha256(self.settings(), self.state())
+
+
+class LinearBandit(LinearRanking):
+    """A linear model that learns from the rows it chooses, each with the weight it gives them."""
+
+    def learn(self, samples: Samples) -> None:
+        """Add every list of ``samples`` (take back those of sign −1); on bad input nothing changes."""
+        self._check(samples)
+        if len(samples) == 0:
+            return
+        rows, weight = self._weigh(samples)
+        context, reward, sign = samples.context, samples.reward, samples.row_sign()
+        if rows is not None:
+            context, reward, sign = context[rows], reward[rows], None if sign is None else sign[rows]
+        if self.context_scale != 1.0:
+            context = context / np.float64(self.context_scale)
+        if self.reward_scale != 1.0:
+            reward = reward / self.reward_scale
+        self.sums.add(context, weight=weight, reward=reward, sign=sign)
+        self.rounds += len(samples) if samples.all_added else int(samples.sign.sum())
+        self._solution = None
+
+    def _weigh(self, samples: Samples) -> tuple[NDArray[np.bool_] | None, NDArray[np.float64]]:
+        """Return which rows to learn from (None: all) and the weight of each of those."""
+        raise TypeError(f"{type(self).__name__} does not say which rows it learns from")
+
+    def _check(self, samples: Samples) -> None:
+        if samples.rows and samples.dim != self.dim:
+            raise ValueError(f"context must have {self.dim} columns, got shape {samples.context.shape}")
+        if samples.deepest > self.positions:
+            bad = samples.position > self.positions
+            refuse("position", samples.position, bad, f"this model knows positions 1 to {self.positions}")
+        if samples.largest_context > self.context_scale:
+            bad = np.abs(samples.context) > self.context_scale
+            refuse("context", samples.context, bad, f"features lie within context_scale ±{self.context_scale}")
+        if samples.largest_reward > self.reward_scale:
+            bad = samples.reward > self.reward_scale
+            refuse("reward", samples.reward, bad, f"rewards lie within reward_scale 0 to {self.reward_scale}")
+
+    def merge(self, other: Self) -> None:
+        """Add what another model with the same settings learned from other lists."""
+        if (mine := self.settings()) != (theirs := other.settings()):
+            apart = [f"{key} {mine[key]!r} and {theirs.get(key)!r}" for key in mine if mine[key] != theirs.get(key)]
+            raise ValueError(f"models with different settings cannot be merged: {'; '.join(apart)}")
+        self.sums.merge(other.sums)
+        self.rounds += other.rounds
+        self._solution = None
+
+
+def checked_count(name: str, value: int) -> int:
+    """Return a whole number of at least 1."""
+    if int(value) != value or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def checked_number(name: str, value: float, *, least: float = -np.inf, above: float = -np.inf) -> float:
+    """Return a finite number that is at least ``least`` and greater than ``above``."""
+    number = float(value)
+    if not (np.isfinite(number) and number >= least and number > above):
+        wanted = f"greater than {above}" if above > -np.inf else f"at least {least}"
+        raise ValueError(f"{name} must be a number {wanted}, got {value!r}")
+    return number
+
+
+def resolved_ridge(ridge: float | str | None, phi: float, safe_phi: float) -> tuple[float, float]:
+    """Return λ and φ′ of a table: as set, the paper's max(1, φ′), or ``"safe"``, which needs no order of w."""
+    if isinstance(ridge, str) and ridge != "safe":
+        raise ValueError(f'ridge must be a number, None for the paper\'s max(1, φ′), or "safe"; got {ridge!r}')
+    if ridge == "safe":
+        return max(1.0, safe_phi), safe_phi
+    if safe_phi > phi * (1 + 1e-12):
+        warnings.warn(
+            f"w does not grow with k′: Σₖ max w² = {safe_phi:.3f} exceeds φ′ = {phi:.3f}: the theorem does not apply; "
+            'ridge="safe" uses the larger sum',
+            TheoremWarning,
+            stacklevel=3,
+        )
+    return (max(1.0, phi) if ridge is None else float(ridge)), phi

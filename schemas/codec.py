@@ -1,0 +1,151 @@
+"""Avro bytes <-> records, hostile bytes refused.
+
+A payload is a header that names its writer's schema, then one Avro value. The header is that of Avro single-object
+encoding (C3 01 and the schema's CRC-64-AVRO fingerprint), or Confluent's (00 and a registry's 4-byte id). Bytes written
+with another version of a schema are read into the current class by Avro's resolution rules, once the codec knows that
+version. Numbers are passed on as they are: NaN, infinities and positions outside a list are for the stages to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from io import BytesIO
+from operator import attrgetter
+from typing import Any, TypeVar, cast
+
+from fastavro import schemaless_reader, schemaless_writer
+
+from schemas.known import CANNOT_READ, SCHEMAS, Schema, Writer, writer_of
+from schemas.records import Record, Snapshot, StateArray
+from schemas.shapes import checked
+from schemas.strict import SchemaError, check
+
+__all__ = ["MAX_BYTES", "Codec", "SchemaError", "decode", "encode"]
+
+MAX_BYTES = 1 << 20
+R = TypeVar("R", bound=Record)
+
+
+class Codec:
+    """Turns records into bytes and bytes into records.
+
+    Parameters
+    ----------
+    writers
+        Schemas, besides the current ones, whose fingerprints may arrive.
+    confluent
+        A registry's ids and their schemas. When given, records are written with Confluent framing; both are read.
+
+    Examples
+    --------
+    >>> from schemas.records import Progress
+    >>> codec = Codec(confluent={7: SCHEMAS[Progress]})
+    >>> codec.encode(Progress("t", 0, 1, 2)).hex()
+    '000000000702740000' '0204'
+    """
+
+    def __init__(self, *, writers: Iterable[Schema] = (), confluent: Mapping[int, Schema] | None = None) -> None:
+        current = {cls: writer_of(schema) for cls, schema in SCHEMAS.items()}
+        self._writers = {writer.header: writer for writer in [*map(writer_of, writers), *current.values()]}
+        self._current = {cls: (writer.header, writer) for cls, writer in current.items()}
+        if confluent is not None:
+            self._current.clear()
+            for number, schema in confluent.items():
+                self._know_id(number, writer_of(schema))
+
+    def _know_id(self, number: int, writer: Writer) -> None:
+        if not 0 <= number < 1 << 31:
+            raise SchemaError(f"a registry's id must fit a positive int of 32 bits, got {number}")
+        header = b"\0" + number.to_bytes(4, "big")
+        self._writers[header] = writer
+        if writer.reader is None:
+            self._current[writer.cls] = header, writer
+
+    def encode(self, record: Record) -> bytes:
+        """Return ``record`` behind its schema's header; whatever it returns, ``decode`` accepts (size apart)."""
+        cls = type(record)
+        if cls not in self._current:
+            raise SchemaError(
+                f"no schema to write a {cls.__name__} with: {', '.join(c.__name__ for c in self._current)}"
+            )
+        header, writer = self._current[cls]
+        out = BytesIO()
+        out.write(header)
+        try:
+            schemaless_writer(out, writer.schema, _row(checked(record)), strict=True)
+            data = out.getvalue()
+            if writer.short_cut is None or writer.short_cut(data, len(header)) is None:
+                check(writer.expanded, data, len(header))  # fastavro writes an int of 40 bits without a word
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise SchemaError(f"cannot encode {_short(record)}: {error}") from error
+        return data
+
+    def decode(self, data: bytes, cls: type[R] | None = None, *, max_bytes: int = MAX_BYTES) -> R:
+        """Return the record in ``data``, which must be a ``cls`` when one is given; raise SchemaError otherwise."""
+        if type(data) is not bytes:
+            data = _as_bytes(data)
+        if len(data) > max_bytes:
+            raise SchemaError(f"{len(data)} bytes are more than the limit of {max_bytes}")
+        start = 10
+        writer = self._writers.get(data[:10])
+        if writer is None:
+            start = 5
+            writer = self._writers.get(data[:5])
+            if writer is None:
+                raise SchemaError(_unknown(data))
+        if cls is not None and cls is not writer.cls:
+            raise SchemaError(f"expected {cls.__name__}, got {writer.cls.__name__}; is this the right topic?")
+        if writer.short_cut is not None:
+            record = writer.short_cut(data, start)
+            if record is not None:
+                return cast(R, record)
+        return cast(R, _read(writer, data, start))
+
+
+def _read(writer: Writer, data: bytes, start: int) -> Any:
+    name = writer.cls.__name__
+    try:
+        check(writer.expanded, data, start)
+        source = BytesIO(data)
+        source.seek(start)
+        row = cast(dict[str, Any], schemaless_reader(source, writer.schema, writer.reader))
+        if writer.cls is Snapshot:
+            row["state"] = [StateArray(**part) for part in row["state"]]
+        return checked(writer.cls(**row))
+    except CANNOT_READ as error:
+        raise SchemaError(f"not a {name}: {error}") from error
+
+
+def _row(record: Any) -> dict[str, Any]:
+    names = record.__slots__
+    row = dict(zip(names, attrgetter(*names)(record), strict=True))
+    if isinstance(record, Snapshot):
+        row["state"] = [_row(part) for part in record.state]
+    return row
+
+
+def _as_bytes(data: Any) -> bytes:
+    if isinstance(data, bytearray | memoryview | bytes):
+        return bytes(data)
+    raise SchemaError(f"expected bytes, got {type(data).__name__}" + (" (a tombstone)" if data is None else ""))
+
+
+def _unknown(data: bytes) -> str:
+    if data[:2] == b"\xc3\x01" and len(data) >= 10:
+        return (
+            f"unknown schema fingerprint {data[2:10][::-1].hex()}: no known version of a record has it; "
+            "give the writer's .avsc to the codec"
+        )
+    if data[:1] == b"\0" and len(data) >= 5:
+        return f"unknown registry id {int.from_bytes(data[1:5], 'big')}; give its schema to the codec"
+    return f"no Avro header: expected c301 and a fingerprint, got {data[:10].hex() or 'no bytes'}"
+
+
+def _short(record: object) -> str:
+    text = repr(record)
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+_default = Codec()
+encode = _default.encode
+decode = _default.decode

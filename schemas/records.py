@@ -1,0 +1,232 @@
+"""What travels: one frozen dataclass per .avsc, field by field.
+
+Columns are little-endian numbers packed in ``bytes``, so that a stage may join many and read them with one
+``np.frombuffer``; the ``*_array`` properties are read-only views of those bytes, without a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Impression:
+    """One list that was shown."""
+
+    impression_id: str
+    session_id: str
+    bucket: str
+    user_id: str
+    shown_at_ms: int
+    items: bytes  # int64[K]
+    contexts: bytes  # float32[K, d], raw
+    rendered: int
+    ranked_by_epoch: int = 0
+    ranked_by_offset: int = -1
+
+    @property
+    def size(self) -> int:
+        """Number of items, K."""
+        return len(self.items) // 8
+
+    @property
+    def items_array(self) -> NDArray[np.int64]:
+        """Item ids, from the top."""
+        return np.frombuffer(self.items, "<i8")
+
+    @property
+    def contexts_array(self) -> NDArray[np.float32]:
+        """Contexts, one row per item."""
+        return np.frombuffer(self.contexts, "<f4").reshape(self.size, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """One tap on one position (1-based) of a list."""
+
+    impression_id: str
+    session_id: str
+    position: int
+    clicked_at_ms: int
+    reward: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBatch:
+    """Finished lists of one bucket, in columns: some with an entry per row, some with an entry per list."""
+
+    bucket: str
+    dim: int
+    items: bytes  # int64[rows]
+    positions: bytes  # uint8[rows], 1-based, ascending within a list
+    last_clicks: bytes  # uint8[rows], 0 = none
+    rewards: bytes  # float64[rows], raw
+    contexts: bytes  # float32[rows, dim], raw
+    impression_ids: list[str]
+    sizes: bytes  # uint8[lists]
+    signs: bytes  # int8[lists], 1 learns and -1 takes back
+    shown_at_ms: bytes  # int64[lists]
+    source_partitions: bytes  # int32[lists]
+    source_offsets: bytes  # int64[lists]
+    ranked_by_epochs: bytes  # int32[lists]
+    ranked_by_offsets: bytes  # int64[lists]
+
+    @property
+    def items_array(self) -> NDArray[np.int64]:
+        """Item id of each row."""
+        return np.frombuffer(self.items, "<i8")
+
+    @property
+    def positions_array(self) -> NDArray[np.uint8]:
+        """Position of each row, 1-based."""
+        return np.frombuffer(self.positions, "u1")
+
+    @property
+    def last_clicks_array(self) -> NDArray[np.uint8]:
+        """Position of the last click above each row, 0 for none."""
+        return np.frombuffer(self.last_clicks, "u1")
+
+    @property
+    def rewards_array(self) -> NDArray[np.float64]:
+        """Raw reward of each row."""
+        return np.frombuffer(self.rewards, "<f8")
+
+    @property
+    def contexts_array(self) -> NDArray[np.float32]:
+        """Raw context of each row."""
+        return np.frombuffer(self.contexts, "<f4").reshape(len(self.positions), self.dim)
+
+    @property
+    def sizes_array(self) -> NDArray[np.uint8]:
+        """Rows of each list."""
+        return np.frombuffer(self.sizes, "u1")
+
+    @property
+    def signs_array(self) -> NDArray[np.int8]:
+        """1 for a list to learn, -1 for one to take back."""
+        return np.frombuffer(self.signs, "i1")
+
+    @property
+    def shown_at_ms_array(self) -> NDArray[np.int64]:
+        """Event time of each list."""
+        return np.frombuffer(self.shown_at_ms, "<i8")
+
+    @property
+    def source_partitions_array(self) -> NDArray[np.int32]:
+        """Impressions partition of each list."""
+        return np.frombuffer(self.source_partitions, "<i4")
+
+    @property
+    def source_offsets_array(self) -> NDArray[np.int64]:
+        """Impressions offset of each list."""
+        return np.frombuffer(self.source_offsets, "<i8")
+
+    @property
+    def ranked_by_epochs_array(self) -> NDArray[np.int32]:
+        """Epoch of the snapshot that ranked each list."""
+        return np.frombuffer(self.ranked_by_epochs, "<i4")
+
+    @property
+    def ranked_by_offsets_array(self) -> NDArray[np.int64]:
+        """Samples offset of the snapshot that ranked each list."""
+        return np.frombuffer(self.ranked_by_offsets, "<i8")
+
+
+@dataclass(frozen=True, slots=True)
+class StateArray:
+    """One named array of a model's state."""
+
+    name: str
+    dtype: str  # little-endian numpy type, such as <i8
+    shape: list[int]
+    data: bytes  # in C order
+
+    @classmethod
+    def of(cls, name: str, array: NDArray[Any]) -> StateArray:
+        """Return ``array`` packed under ``name``.
+
+        >>> StateArray.of("counts", np.arange(6).reshape(2, 3)).array
+        array([[0, 1, 2],
+               [3, 4, 5]])
+        """
+        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
+        return cls(name, little.dtype.str, list(array.shape), little.tobytes())
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The numbers, in their shape."""
+        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A published model, whole or one of several chunks."""
+
+    bucket: str
+    algorithm: str
+    epoch: int
+    samples_offset: int
+    theta: bytes  # float64
+    rounds: int
+    positions: int
+    dim: int
+    ridge: float  # λ
+    beta: float  # β
+    phi: float  # φ′
+    alpha: float | None  # None is the theorem's rule
+    context_scale: float
+    reward_scale: float
+    examination_sha256: str
+    encoder_sha256: str  # "" when there is none
+    samples_topic_id: str
+    samples_partition: int
+    state: list[StateArray]
+    sha256: str
+    published_at_ms: int
+    chunk: int = 0
+    chunks: int = 1
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """What grows: the epoch, then the samples offset."""
+        return self.epoch, self.samples_offset
+
+    @property
+    def theta_array(self) -> NDArray[np.float64]:
+        """The estimate θ."""
+        return np.frombuffer(self.theta, "<f8")
+
+    @property
+    def state_arrays(self) -> dict[str, NDArray[Any]]:
+        """The model's state by name, as ``model.restore`` takes it."""
+        return {part.name: part.array for part in self.state}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far one samples partition has been learned."""
+
+    samples_topic_id: str
+    samples_partition: int
+    next_offset: int
+    published_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """What was refused, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    reason: str
+
+
+Record = Impression | Click | SampleBatch | Snapshot | Progress | DeadLetter

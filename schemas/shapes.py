@@ -1,0 +1,73 @@
+"""Records in, the same records out, if the packed columns of each agree in length."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TypeVar
+
+from schemas.records import Impression, SampleBatch, Snapshot, StateArray
+from schemas.strict import SchemaError
+
+R = TypeVar("R")
+_PER_ROW = {"items": 8, "last_clicks": 1, "rewards": 8}
+_PER_LIST = {
+    **{"sizes": 1, "signs": 1, "shown_at_ms": 8, "source_partitions": 4},
+    **{"source_offsets": 8, "ranked_by_epochs": 4, "ranked_by_offsets": 8},
+}
+_DTYPE = re.compile(r"\|[biu]1|<[iuf][248]")
+
+
+def checked(record: R) -> R:
+    """Return ``record`` if its columns fit together, else raise a SchemaError that names the first that does not.
+
+    ``encode`` and ``decode`` call this, so the ``*_array`` properties of a record from the wire never fail. It looks at
+    lengths only: NaN contexts, positions outside the list or unknown buckets are for the stages to judge.
+
+    >>> checked(Impression("i", "s", "b", "u", 0, items=bytes(16), contexts=bytes(12), rendered=2))
+    Traceback (most recent call last):
+        ...
+    schemas.strict.SchemaError: contexts has 12 bytes, not a whole number of float32 for each of 2 items
+    """
+    if isinstance(record, Impression):
+        _check_impression(record)
+    elif isinstance(record, SampleBatch):
+        _check_samples(record)
+    elif isinstance(record, Snapshot):
+        if len(record.theta) % 8:
+            raise SchemaError(f"theta has {len(record.theta)} bytes, not a whole number of float64")
+        for part in record.state:
+            _check_state(part)
+    return record
+
+
+def _check_impression(record: Impression) -> None:
+    if not record.items or len(record.items) % 8:
+        raise SchemaError(f"items has {len(record.items)} bytes, not one or more int64")
+    if len(record.contexts) % (4 * record.size):
+        raise SchemaError(
+            f"contexts has {len(record.contexts)} bytes, not a whole number of float32 for each of {record.size} items"
+        )
+
+
+def _check_samples(record: SampleBatch) -> None:
+    rows, lists = len(record.positions), len(record.impression_ids)
+    if record.dim < 0:
+        raise SchemaError(f"dim must be 0 or more, got {record.dim}")
+    wanted = {name: width * rows for name, width in _PER_ROW.items()}
+    wanted |= {name: width * lists for name, width in _PER_LIST.items()}
+    wanted["contexts"] = 4 * record.dim * rows
+    for name, size in wanted.items():
+        found = len(getattr(record, name))
+        if found != size:
+            raise SchemaError(f"{name} has {found} bytes, not the {size} of {rows} rows in {lists} lists")
+    if sum(record.sizes) != rows:
+        raise SchemaError(f"sizes sum to {sum(record.sizes)} rows, but positions has {rows}")
+
+
+def _check_state(part: StateArray) -> None:
+    if not _DTYPE.fullmatch(part.dtype):
+        raise SchemaError(f"state {part.name!r} has dtype {part.dtype!r}, wanted little-endian numbers such as '<i8'")
+    size = math.prod(part.shape) * int(part.dtype[2:])
+    if any(length < 0 for length in part.shape) or size != len(part.data):
+        raise SchemaError(f"state {part.name!r} has {len(part.data)} bytes, not the shape {part.shape} of {part.dtype}")

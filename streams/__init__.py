@@ -1,0 +1,1 @@
+"""Where it flows: the stages, and the jobs around them."""

@@ -1,0 +1,209 @@
+"""Samples in, snapshots out: one learner per bucket, fed with one partition of the samples topic (pure)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from learner import Bandit, Samples
+from schemas.codec import SchemaError, decode
+from schemas.records import DeadLetter, Progress, SampleBatch, Snapshot
+from streams.settings import Bucket
+from streams.snapshots import check_config, restore, take_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """One record as Kafka holds it."""
+
+    offset: int
+    value: bytes | None
+    key: bytes | None = None
+    timestamp_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Which samples partition is learned, and how many there are."""
+
+    topic: str
+    topic_id: str
+    partition: int = 0
+    partitions: int = 1
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a partition's learner has done since it was made."""
+
+    records: int = 0
+    lists: int = 0
+    rows: int = 0
+    dead_letters: int = 0
+    repeated: int = 0  # records below a stamp: read again, not learned again
+
+
+@dataclass(slots=True)
+class BucketState:
+    """One bucket's learner with its stamp: every sample of the bucket below it is learned."""
+
+    bucket: Bucket
+    model: Bandit
+    stamp: int
+    changed: bool
+    waiting: list[tuple[RawRecord, Samples]] = field(default_factory=list)
+
+
+class PartitionLearner:
+    """Learns a samples partition record by record; its state is a function of the set of samples before an offset.
+
+    A bucket starts from its newest snapshot, or, without one of its epoch, from nothing at ``log_start``: a new epoch
+    relearns what the log still has. Records below a bucket's stamp are skipped, so anything may be read again. What
+    cannot be learned becomes a dead letter and changes no sum.
+
+    Parameters
+    ----------
+    buckets
+        The buckets of this partition, by name.
+    log
+        The partition.
+    snapshots, progress
+        The newest of what was published, if anything.
+    log_start
+        The first offset that the log still has.
+    """
+
+    def __init__(
+        self,
+        buckets: Mapping[str, Bucket],
+        log: Log,
+        *,
+        snapshots: Mapping[str, Snapshot] | None = None,
+        progress: Progress | None = None,
+        log_start: int = 0,
+    ) -> None:
+        self.log = log
+        self.counts = Counts()
+        self.dead_letters: list[DeadLetter] = []
+        self.next_offset = log_start
+        if progress is not None and progress.samples_topic_id == log.topic_id:
+            self.next_offset = max(progress.next_offset, log_start)
+        self.states: dict[str, BucketState] = {}
+        for name, bucket in buckets.items():
+            snapshot = (snapshots or {}).get(name)
+            if snapshot is None or snapshot.epoch < bucket.epoch:  # relearned from what the log still has
+                self.states[name] = BucketState(bucket, bucket.model(), log_start, changed=True)
+                self.next_offset = log_start
+            else:
+                check_config(bucket, snapshot, topic_id=log.topic_id, partition=log.partition)
+                self.states[name] = BucketState(
+                    bucket, restore(bucket, snapshot), snapshot.samples_offset, changed=False
+                )
+
+    def apply(self, records: Iterable[RawRecord]) -> None:
+        """Learn records in the order of the log; those before ``next_offset`` are already learned and skipped."""
+        for record in records:
+            self.counts.records += 1
+            if record.offset < self.next_offset:
+                self.counts.repeated += 1
+                continue
+            self.next_offset = record.offset + 1
+            try:
+                self._take(record)
+            except (SchemaError, ValueError) as error:
+                self._refuse(record, str(error))
+        for state in self.states.values():
+            self._learn(state)
+
+    def _take(self, record: RawRecord) -> None:
+        if record.value is None:
+            raise ValueError("the record is empty; a sample batch was expected")
+        batch: SampleBatch = decode(record.value, SampleBatch)
+        state = self.states.get(batch.bucket)
+        if state is None:
+            known = ", ".join(sorted(self.states)) or "none"
+            raise ValueError(
+                f"bucket {batch.bucket!r} is not learned on partition {self.log.partition} of {self.log.partitions} "
+                f"(there: {known}); check the buckets in the settings and the key of the record"
+            )
+        if record.offset < state.stamp:
+            self.counts.repeated += 1
+            return
+        if batch.dim != state.bucket.dim and state.model.dim:
+            raise ValueError(f"contexts have {batch.dim} features, bucket {batch.bucket!r} has {state.bucket.dim}")
+        state.waiting.append((record, samples_of(batch)))
+
+    def _learn(self, state: BucketState) -> None:
+        """Add what waits as one batch; should a record be refused, one by one, so that only that record is."""
+        waiting, state.waiting = state.waiting, []
+        if not waiting:
+            return
+        try:
+            together = Samples.concat([samples for _, samples in waiting])
+            state.model.learn(together)
+        except ValueError as refusal:
+            if len(waiting) == 1:
+                self._refuse(waiting[0][0], str(refusal))
+                return
+            for one in waiting:
+                state.waiting = [one]
+                self._learn(state)
+            return
+        state.changed = True
+        self.counts.lists += len(together)
+        self.counts.rows += together.rows
+
+    def _refuse(self, record: RawRecord, reason: str) -> None:
+        self.counts.dead_letters += 1
+        place = (self.log.topic, self.log.partition, record.offset, record.timestamp_ms)
+        self.dead_letters.append(DeadLetter(*place, record.key, record.value, reason))
+
+    def publish(self, now_ms: int) -> tuple[list[Snapshot], Progress, list[DeadLetter]]:
+        """Return what must become durable together: changed buckets, progress, refusals; and count it as published.
+
+        Should that fail, this learner must be dropped and made again from what is durable.
+        """
+        changed = [state for state in self.states.values() if state.changed]
+        snapshots = []
+        for state in changed:
+            state.stamp, state.changed = max(state.stamp, self.next_offset), False
+            snapshots.append(
+                take_snapshot(
+                    state.model,
+                    state.bucket,
+                    samples_offset=state.stamp,
+                    topic_id=self.log.topic_id,
+                    partition=self.log.partition,
+                    published_at_ms=now_ms,
+                )
+            )
+        refused, self.dead_letters = self.dead_letters, []
+        return snapshots, Progress(self.log.topic_id, self.log.partition, self.next_offset, now_ms), refused
+
+
+def samples_of(batch: SampleBatch) -> Samples:
+    """Return the columns of a sample batch, read in place.
+
+    The ids of the lists are not needed for learning, so the lists are only numbered.
+    """
+    rows, lists = len(batch.positions), len(batch.sizes)
+    wanted = {
+        "items": 8 * rows,
+        "last_clicks": rows,
+        "rewards": 8 * rows,
+        "contexts": 4 * rows * batch.dim,
+        "signs": lists,
+    }
+    for name, size in wanted.items():
+        if (found := len(getattr(batch, name))) != size:
+            raise ValueError(f"{name} must have {size} bytes for {rows} rows and {lists} lists, got {found}")
+    return Samples(
+        item=batch.items_array.astype(np.int64, copy=False),
+        position=batch.positions_array.astype(np.int64),
+        last_click=batch.last_clicks_array.astype(np.int64),
+        reward=batch.rewards_array,
+        context=batch.contexts_array,
+        size=batch.sizes_array.astype(np.int64),
+        list_id=np.arange(lists),
+        sign=batch.signs_array.astype(np.int64),
+    )

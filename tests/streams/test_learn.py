@@ -1,0 +1,270 @@
+"""The pure learner of one samples partition: batching, skipping, refusing, epochs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from learner import Samples
+from schemas.codec import encode
+from schemas.records import Progress, SampleBatch
+from streams.learn import Log, PartitionLearner, RawRecord, samples_of
+from streams.settings import Bucket
+from streams.snapshots import ConfigChanged, SnapshotCorrupt
+
+K, D = 4, 3
+TABLE = np.tril(np.full((K, K), 0.5)) + 0.3 * np.eye(K)
+BUCKETS = {
+    "ubm": Bucket("ubm", "ubm-linucb", dim=D, positions=K, examination=TABLE),
+    "full": Bucket("full", "c2ucb", dim=D, positions=K),
+    "dcm": Bucket("dcm", "dcm-linucb", dim=D, positions=K),
+    "cm": Bucket("cm", "cm-linucb", dim=D, positions=K),
+    "pbm": Bucket("pbm", "pbm-ucb", dim=D, positions=K, examination=np.array([1.0, 0.7, 0.5, 0.2])),
+}
+LOG = Log("samples", "topic-1")
+
+
+def make_batch(bucket: str, lists: int, seed: int, dim: int = D) -> tuple[SampleBatch, Samples]:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, K + 1, lists)
+    contexts = rng.uniform(-0.5, 0.5, (lists, K, dim)).astype(np.float32)
+    clicks = (rng.random((lists, K)) < 0.3) * rng.random((lists, K))
+    signs = np.where(rng.random(lists) < 0.1, -1, 1)
+    items = rng.integers(0, 1000, (lists, K))
+    samples = Samples.from_clicks(contexts, clicks, items, sizes=sizes, sign=signs)
+    return pack(bucket, samples), samples
+
+
+def pack(bucket: str, samples: Samples) -> SampleBatch:
+    lists = len(samples)
+    return SampleBatch(
+        bucket=bucket,
+        dim=samples.dim,
+        items=samples.item.astype("<i8").tobytes(),
+        positions=samples.position.astype("u1").tobytes(),
+        last_clicks=samples.last_click.astype("u1").tobytes(),
+        rewards=samples.reward.astype("<f8").tobytes(),
+        contexts=samples.context.astype("<f4").tobytes(),
+        impression_ids=[f"i{number}" for number in range(lists)],
+        sizes=samples.size.astype("u1").tobytes(),
+        signs=samples.sign.astype("i1").tobytes(),
+        shown_at_ms=np.zeros(lists, "<i8").tobytes(),
+        source_partitions=np.zeros(lists, "<i4").tobytes(),
+        source_offsets=np.zeros(lists, "<i8").tobytes(),
+        ranked_by_epochs=np.zeros(lists, "<i4").tobytes(),
+        ranked_by_offsets=np.zeros(lists, "<i8").tobytes(),
+    )
+
+
+def log_of(count: int) -> tuple[list[RawRecord], dict[str, list[Samples]]]:
+    """Records of all buckets at offsets with gaps, as transaction markers leave them, and the samples in them."""
+    records, samples = [], {name: [] for name in BUCKETS}
+    for number in range(count):
+        name = list(BUCKETS)[number % len(BUCKETS)]
+        batch, columns = make_batch(name, lists=1 + number % 5, seed=number)
+        records.append(RawRecord(offset=number + number // 3, value=encode(batch), key=name.encode()))
+        samples[name].append(columns)
+    return records, samples
+
+
+def hashes(learner: PartitionLearner) -> dict[str, str]:
+    return {name: state.model.sha256() for name, state in learner.states.items()}
+
+
+def expected(samples: dict[str, list[Samples]]) -> dict[str, str]:
+    result = {}
+    for name, parts in samples.items():
+        model = BUCKETS[name].model()
+        for part in parts:
+            model.learn(part)
+        result[name] = model.sha256()
+    return result
+
+
+def test_columns_survive_the_record():
+    batch, samples = make_batch("ubm", 20, seed=1)
+    again = samples_of(batch)
+    for name in ("item", "position", "last_click", "reward", "context", "size", "sign"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(samples, name))
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_any_batching_gives_the_same_bits(size):
+    records, samples = log_of(40)
+    learner = PartitionLearner(BUCKETS, LOG)
+    for start in range(0, len(records), size):
+        learner.apply(records[start : start + size])
+    assert hashes(learner) == expected(samples)
+    assert learner.next_offset == records[-1].offset + 1
+    assert learner.counts.lists == sum(len(part) for parts in samples.values() for part in parts)
+
+
+def test_reading_again_learns_nothing_twice():
+    records, samples = log_of(20)
+    learner = PartitionLearner(BUCKETS, LOG)
+    learner.apply(records[:12])
+    learner.apply(records[5:])
+    assert hashes(learner) == expected(samples)
+    assert learner.counts.repeated == 7
+
+
+def test_a_restart_from_what_was_published_equals_no_restart():
+    records, samples = log_of(30)
+    snapshots, progress, learner = {}, None, PartitionLearner(BUCKETS, LOG)
+    for start in (0, 4, 11, 12, 25):
+        learner.apply(records[start : start + 9])  # overlaps with what comes next
+        published, progress, _ = learner.publish(now_ms=start)
+        for snapshot in published:
+            if snapshot.bucket in snapshots:
+                assert snapshot.version > snapshots[snapshot.bucket].version
+            snapshots[snapshot.bucket] = snapshot
+        learner = PartitionLearner(BUCKETS, LOG, snapshots=snapshots, progress=progress)
+        assert learner.next_offset == progress.next_offset
+    assert hashes(learner) == expected(samples)
+
+
+def test_only_changed_buckets_are_published_and_new_ones_at_once():
+    learner = PartitionLearner(BUCKETS, LOG, log_start=7)
+    first, progress, _ = learner.publish(now_ms=1)
+    assert {snapshot.bucket for snapshot in first} == set(BUCKETS)
+    assert {snapshot.version for snapshot in first} == {(1, 7)}
+    assert progress == Progress("topic-1", 0, 7, 1)
+    batch, _ = make_batch("full", 2, seed=3)
+    learner.apply([RawRecord(9, encode(batch))])
+    [second], progress, _ = learner.publish(now_ms=2)
+    assert (second.bucket, second.version, progress.next_offset) == ("full", (1, 10), 10)
+    assert learner.publish(now_ms=3)[0] == []
+
+
+def bad_position() -> bytes:
+    batch, _ = make_batch("ubm", 1, seed=1)
+    return encode(replace(batch, positions=bytes(len(batch.positions))))
+
+
+def beyond_scale() -> bytes:
+    _, samples = make_batch("ubm", 2, seed=1)
+    return encode(pack("ubm", replace_context(samples, 1.5)))
+
+
+def not_a_number() -> bytes:
+    _, samples = make_batch("ubm", 2, seed=1)
+    batch = pack("ubm", samples)
+    contexts = np.frombuffer(batch.contexts, "<f4").copy()
+    contexts[1] = np.nan
+    return encode(replace(batch, contexts=contexts.tobytes()))
+
+
+def replace_context(samples: Samples, value: float) -> Samples:
+    context = samples.context.copy()
+    context[0, 0] = value
+    return replace(samples, context=context)
+
+
+def too_deep() -> bytes:
+    samples = Samples.from_clicks(np.zeros((1, K + 1, D)), np.zeros((1, K + 1)))
+    return encode(pack("full", samples))
+
+
+POISON = {
+    "random bytes": (lambda: b"\x00\xff garbage", ""),
+    "no bytes at all": (lambda: None, "empty"),
+    "another record": (lambda: encode(Progress("t", 0, 1, 2)), ""),
+    "truncated": (lambda: encode(make_batch("ubm", 3, seed=1)[0])[:-9], ""),
+    "unknown bucket": (lambda: encode(make_batch("nobody", 3, seed=1)[0]), "'nobody' is not learned"),
+    "another dimension": (lambda: encode(make_batch("ubm", 3, seed=1, dim=D + 1)[0]), "4 features"),
+    "a column too short": (lambda: encode(replace(make_batch("ubm", 3, seed=1)[0], signs=b"\x01")), "signs"),
+    "position 0": (bad_position, "position"),
+    "beyond the scale": (beyond_scale, "context_scale"),
+    "not a number": (not_a_number, "context"),
+    "deeper than the bucket": (too_deep, "position"),
+}
+
+
+@pytest.mark.parametrize("value, reason", POISON.values(), ids=POISON)
+def test_what_cannot_be_learned_is_a_dead_letter_and_changes_nothing(value, reason):
+    records, samples = log_of(10)
+    poison = RawRecord(offset=5_000, value=value(), key=b"k", timestamp_ms=99)
+    later = [replace(record, offset=record.offset + 6_000) for record in records[5:]]
+    learner = PartitionLearner(BUCKETS, LOG)
+    learner.apply([*records[:5], poison, *later])
+    assert hashes(learner) == expected(samples)
+    _, _, [letter] = learner.publish(now_ms=0)
+    assert (letter.topic, letter.partition, letter.offset, letter.timestamp_ms) == ("samples", 0, 5_000, 99)
+    assert (letter.key, letter.value) == (b"k", poison.value)
+    assert reason in letter.reason
+    assert learner.publish(now_ms=1)[2] == []
+
+
+def published(bucket: Bucket, log: Log = LOG):
+    learner = PartitionLearner({bucket.name: bucket}, log)
+    learner.apply([RawRecord(0, encode(make_batch(bucket.name, 3, seed=5)[0]))])
+    snapshots, progress, _ = learner.publish(now_ms=0)
+    return {bucket.name: snapshots[0]}, progress
+
+
+CHANGES = {
+    "algorithm": ({"algorithm": "c2ucb"}, "'c2ucb' (snapshot: 'ubm-linucb')"),
+    "ridge": ({"ridge": 9.0}, "ridge 9.0 (snapshot: "),
+    "reward scale": ({"reward_scale": 2.0}, "reward_scale 2.0 (snapshot: 1.0)"),
+    "context scale": ({"context_scale": 3.0}, "context_scale 3.0 (snapshot: 1.0)"),
+    "dimension": ({"dim": 5}, "dim 5 (snapshot: 3)"),
+    "table": ({"examination": TABLE * 0.9}, "examination_sha256"),
+    "epoch going back": ({"epoch": 1}, "epoch 1 (snapshot: 2)"),
+}
+
+
+@pytest.mark.parametrize("change, said", CHANGES.values(), ids=CHANGES)
+def test_a_changed_bucket_is_refused_and_says_what_to_do(change, said):
+    bucket = replace(BUCKETS["ubm"], epoch=2)
+    snapshots, progress = published(bucket)
+    with pytest.raises(ConfigChanged) as refusal:
+        PartitionLearner({"ubm": replace(bucket, **change)}, LOG, snapshots=snapshots, progress=progress)
+    assert said in str(refusal.value)
+    assert "glimpse replay" in str(refusal.value)
+    assert "epoch = 3" in str(refusal.value)
+
+
+def test_another_samples_topic_is_refused():
+    snapshots, progress = published(BUCKETS["ubm"])
+    with pytest.raises(ConfigChanged, match=r"samples_topic_id 'topic-2' \(snapshot: 'topic-1'\)"):
+        PartitionLearner(
+            {"ubm": BUCKETS["ubm"]}, replace(LOG, topic_id="topic-2"), snapshots=snapshots, progress=progress
+        )
+
+
+def test_another_alpha_is_no_other_model():
+    snapshots, progress = published(BUCKETS["ubm"])
+    changed = replace(BUCKETS["ubm"], alpha=0.25)
+    learner = PartitionLearner({"ubm": changed}, LOG, snapshots=snapshots, progress=progress)
+    assert learner.states["ubm"].model.alpha == 0.25
+    assert learner.states["ubm"].model.rounds == snapshots["ubm"].rounds
+
+
+def test_a_new_epoch_relearns_the_log_and_leaves_the_others_alone():
+    records, samples = log_of(20)
+    before = PartitionLearner(BUCKETS, LOG)
+    before.apply(records)
+    snapshots, progress, _ = before.publish(now_ms=0)
+    raised = BUCKETS | {"full": replace(BUCKETS["full"], ridge=7.0, epoch=2)}
+    learner = PartitionLearner(raised, LOG, snapshots={s.bucket: s for s in snapshots}, progress=progress)
+    [empty], start, _ = learner.publish(now_ms=1)
+    assert (empty.bucket, empty.version, empty.rounds, start.next_offset) == ("full", (2, 0), 0, 0)
+    learner.apply(records)
+    [relearned], _, _ = learner.publish(now_ms=2)
+    assert relearned.version == (2, progress.next_offset)
+    reference = raised["full"].model()
+    for part in samples["full"]:
+        reference.learn(part)
+    assert relearned.sha256 == reference.sha256()
+    assert hashes(learner) == expected(samples) | {"full": relearned.sha256}
+
+
+def test_a_corrupt_snapshot_is_refused():
+    snapshots, progress = published(BUCKETS["ubm"])
+    with pytest.raises(SnapshotCorrupt, match="ubm@1.1"):
+        PartitionLearner(
+            {"ubm": BUCKETS["ubm"]},
+            LOG,
+            snapshots={"ubm": replace(snapshots["ubm"], sha256="0" * 64)},
+            progress=progress,
+        )
