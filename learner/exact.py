@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 GRID = 2.0**16  # steps per unit of a weighted context and of a reward
 LIMB_BITS = 40  # a total is high · 2⁴⁰ + low, 0 ≤ low < 2⁴⁰
 EXACT_ROWS = 2**21  # a row adds at most 2³² to a cell, so sums of this many are exact in float64
-BLOCK_CELLS = 2**16  # numbers weighed at once: their buffer stays in the second-level cache
+BLOCK_CELLS = 2**16  # numbers weighed at once: their buffer stays in the second-level cache, and well below EXACT_ROWS
 
 State = dict[str, NDArray[np.int64]]
 
@@ -41,20 +41,32 @@ class ExactSums:
         sign: NDArray[np.int64] | None = None,
     ) -> None:
         """Add rows whose contexts, weights and rewards are already checked to lie in [−1, 1], [0, 1] and [0, 1]."""
-        rows, dim = context.shape
-        step = max(1, min(BLOCK_CELLS // (dim + 1), EXACT_ROWS))
+        rows = len(context)
+        step = max(1, BLOCK_CELLS // (self.dim + 1))
+        if rows <= step:
+            self._add_block(context, weight, reward, sign)
+            return
         for start in range(0, rows, step):
-            stop = min(start + step, rows)
-            z = np.empty((dim + 1, stop - start))  # features as rows: long inner loops, however few the features
-            np.multiply(context[start:stop].T, weight[start:stop], out=z[:dim])
-            z[dim] = reward[start:stop]
-            z *= GRID  # a power of two, so this rounds nothing
-            np.rint(z, out=z)
-            signed = z if sign is None else z * sign[start:stop]
-            self._low += (signed @ z.T).astype(np.int64)
-            self._uncarried_rows += stop - start
-            if self._uncarried_rows > EXACT_ROWS:
-                self._carry()
+            block = slice(start, start + step)
+            self._add_block(context[block], weight[block], reward[block], None if sign is None else sign[block])
+
+    def _add_block(
+        self,
+        context: NDArray[np.floating],
+        weight: NDArray[np.float64],
+        reward: NDArray[np.float64],
+        sign: NDArray[np.int64] | None,
+    ) -> None:
+        rows, dim = len(context), self.dim
+        z = np.empty((dim + 1, rows))  # features as rows: long inner loops, however few the features
+        np.multiply(context.T, weight, out=z[:dim])
+        z[dim] = reward
+        z *= GRID  # a power of two, so this rounds nothing
+        np.rint(z, out=z)
+        self._low += ((z if sign is None else z * sign) @ z.T).astype(np.int64)
+        self._uncarried_rows += rows
+        if self._uncarried_rows > EXACT_ROWS - BLOCK_CELLS:
+            self._carry()
 
     def _carry(self) -> None:
         self._high += self._low >> LIMB_BITS
@@ -62,20 +74,15 @@ class ExactSums:
         self._uncarried_rows = 0
         self._carried = bool(self._high.any())
 
-    def gram(self) -> NDArray[np.float64]:
-        """Return Σ s z zᵀ in units of the data, as a new d×d array."""
-        return self._scaled((slice(self.dim), slice(self.dim)))
-
-    def response(self) -> NDArray[np.float64]:
-        """Return Σ s z r in units of the data, as a new array of d numbers."""
-        return self._scaled((slice(self.dim), self.dim))
-
-    def _scaled(self, cells: tuple[slice, slice | int]) -> NDArray[np.float64]:
-        if not self._carried:  # then every total is below 2⁵³ and exact as it stands
-            return np.multiply(self._low[cells], GRID**-2, dtype=np.float64)
-        self._carry()
-        low, high = self._low[cells], self._high[cells]
-        return np.add(low * GRID**-2, high * (2.0**LIMB_BITS * GRID**-2), dtype=np.float64)
+    def totals(self) -> NDArray[np.float64]:
+        """Return the sums in units of the data as a new array: Σ s z zᵀ in [:d, :d], Σ s z r in [:d, d]."""
+        if self._carried:
+            self._carry()
+        totals = self._low.astype(np.float64)
+        totals *= GRID**-2
+        if self._carried:  # otherwise every total is below 2⁵³ and exact as it stands
+            totals += self._high * (2.0**LIMB_BITS * GRID**-2)
+        return totals
 
     def merge(self, other: "ExactSums") -> None:
         """Add the sums of another shard."""

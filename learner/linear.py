@@ -2,8 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +16,7 @@ from learner.topk import top_rows, widths
 Settings = dict[str, str | float | int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Solution(NamedTuple):
     """What is solved once per state of the sums: θ, and W with W A Wᵀ = I, so that a width is ‖W x‖."""
 
     theta: NDArray[np.float64]
@@ -83,30 +81,35 @@ class LinearRanking:
     @property
     def gram(self) -> NDArray[np.float64]:
         """A = λI + Σ w² x xᵀ."""
-        gram = self.sums.gram()
-        gram.reshape(-1)[:: self.dim + 1] += self.ridge
-        return gram
+        return self._regularised()[:-1, :-1].copy()
 
     @property
     def response(self) -> NDArray[np.float64]:
         """b = Σ w r x."""
-        return self.sums.response()
+        return self._regularised()[:-1, -1].copy()
 
     @property
     def theta(self) -> NDArray[np.float64]:
         """θ = A⁻¹ b, solved when it is first asked for after a change."""
         return self._solved().theta
 
+    def _regularised(self) -> NDArray[np.float64]:
+        """Return A in [:d, :d] and b in [:d, d]."""
+        totals = self.sums.totals()
+        totals.reshape(-1)[:: self.dim + 2] += self.ridge
+        return totals
+
     def _solved(self) -> Solution:
         if self._solution is None:
+            sums = self._regularised()
             # A is symmetric, so its transpose is A in LAPACK's order
-            factor, info = dpotrf(self.gram.T, lower=1, overwrite_a=1)
+            factor, info = dpotrf(sums[:-1, :-1].T, lower=1)
             if info:
                 raise ArithmeticError(
                     f"A has no Cholesky factor (LAPACK says {info}): more was taken back than learned, or ridge "
                     f"{self.ridge} is too small for its size; restore a snapshot or replay the samples"
                 )
-            theta, _ = dpotrs(factor, self.response, lower=1)
+            theta, _ = dpotrs(factor, sums[:-1, -1], lower=1)
             whitening, _ = dtrtri(factor, lower=1, overwrite_c=1)
             self._solution = Solution(theta, whitening)
         return self._solution
@@ -122,9 +125,10 @@ class LinearRanking:
     def rank(self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the rows of the ``size`` candidates with the largest θᵀx + α√(xᵀA⁻¹x), best first, ties by row."""
         x = self._checked_candidates(candidates)
-        solution = self._solved()
-        size = checked_count("size", size)
-        return top_rows(x, theta=solution.theta, whitening=solution.whitening, alpha=self.alpha, size=size)
+        if size < 1:
+            raise ValueError(f"size must be at least 1, got {size}")
+        theta, whitening = self._solved()
+        return top_rows(x, theta=theta, whitening=whitening, alpha=self.alpha, size=size)
 
     def _checked_candidates(self, candidates: ArrayLike) -> NDArray[np.float64]:
         x = np.asarray(candidates, dtype=np.float64)
@@ -171,7 +175,8 @@ class LinearBandit(LinearRanking):
     def learn(self, samples: Samples) -> None:
         """Add every list of ``samples`` (take back those of sign −1); on bad input nothing changes."""
         self._check(samples)
-        if len(samples) == 0:
+        if not samples.deepest:  # no rows: the lists were shown, but nothing of them was rendered
+            self.rounds += int(samples.sign.sum())
             return
         rows, weight = self._weigh(samples)
         context, reward, sign = samples.context, samples.reward, samples.row_sign()
@@ -182,7 +187,7 @@ class LinearBandit(LinearRanking):
         if self.reward_scale != 1.0:
             reward = reward / self.reward_scale
         self.sums.add(context, weight=weight, reward=reward, sign=sign)
-        self.rounds += len(samples) if samples.all_added else int(samples.sign.sum())
+        self.rounds += len(samples.size) if samples.all_added else int(samples.sign.sum())
         self._solution = None
 
     def _weigh(self, samples: Samples) -> tuple[NDArray[np.bool_] | None, NDArray[np.float64]]:
@@ -190,7 +195,7 @@ class LinearBandit(LinearRanking):
         raise TypeError(f"{type(self).__name__} does not say which rows it learns from")
 
     def _check(self, samples: Samples) -> None:
-        if samples.rows and samples.dim != self.dim:
+        if samples.context.shape[1] != self.dim and samples.rows:
             raise ValueError(f"context must have {self.dim} columns, got shape {samples.context.shape}")
         if samples.deepest > self.positions:
             bad = samples.position > self.positions

@@ -84,12 +84,24 @@ class PbmUcb:
 
     def _add(self, items: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
         """Add sums per item; an item whose sums are all zero leaves no trace, as if it had never been shown."""
-        union = np.union1d(self.items, items)
-        total = np.zeros((3, len(union)), dtype=np.int64)
-        total[:, np.searchsorted(union, self.items)] = self._sums
-        total[:, np.searchsorted(union, items)] += sums
-        kept = total.any(axis=0)
-        self.items, self._sums = union[kept], np.ascontiguousarray(total[:, kept])
+        place, known = self._places(items)
+        if not known.all():
+            new = items[~known]
+            where = np.searchsorted(self.items, new)
+            self.items = np.insert(self.items, where, new)
+            self._sums = np.insert(self._sums, where, 0, axis=1)
+            place = np.searchsorted(self.items, items)
+        self._sums[:, place] += sums
+        gone = place[~self._sums[:, place].any(axis=0)]
+        if len(gone):
+            self.items, self._sums = np.delete(self.items, gone), np.delete(self._sums, gone, axis=1)
+
+    def _places(self, items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return where each of ``items`` stands among the known ones, and whether it does."""
+        place = np.searchsorted(self.items, items)
+        known = place < len(self.items)
+        known[known] = self.items[place[known]] == items[known]
+        return place, known
 
     def predict(self, candidates: ArrayLike | None = None, items: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the estimated attractiveness of each of ``items``; ``candidates`` are not looked at."""
@@ -114,10 +126,8 @@ class PbmUcb:
         if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
             raise ValueError(f"items must be one row of whole numbers, got {ids.dtype} of shape {ids.shape}")
         sums = np.zeros((3, len(ids)), dtype=np.int64)
-        if len(self.items):
-            place = np.minimum(np.searchsorted(self.items, ids), len(self.items) - 1)
-            known = self.items[place] == ids
-            sums[:, known] = self._sums[:, place[known]]
+        place, known = self._places(ids.astype(np.int64))
+        sums[:, known] = self._sums[:, place[known]]
         return sums
 
     def _estimate(self, sums: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -49,7 +49,9 @@ class UbmLinUcb(LinearBandit):
         context_scale: float = 1.0,
         reward_scale: float = 1.0,
     ) -> None:
-        self.examination = checked_table(examination)
+        self.examination = checked_table(examination)  # w
+        # w once more as k·K + k′, flat and without the − 1: take() is several times faster than an index pair
+        self._cells = np.concatenate((np.zeros(len(self.examination)), self.examination.ravel()))
         value, phi = resolved_ridge(ridge, weight_bound(self.examination), safe_weight_bound(self.examination))
         super().__init__(
             dim,
@@ -67,5 +69,4 @@ class UbmLinUcb(LinearBandit):
         return super().settings() | {"examination": table_hash(self.examination)}
 
     def _weigh(self, samples: Samples) -> tuple[NDArray[np.bool_] | None, NDArray[np.float64]]:
-        # w of each row; take() on the flat table is several times faster than an index pair
-        return None, self.examination.take((samples.position - 1) * self.positions + samples.last_click)
+        return None, self._cells.take(samples.position * self.positions + samples.last_click)

@@ -38,11 +38,11 @@ class Cells:
         cells: int,
         collapse: bool = True,
     ) -> Cells:
-        """Count rows; ``collapse`` makes one of all equal ones, else each stays by itself, to measure what that saves."""
-        kept = ~clicked
-        key, count = pair[kept] * cells + cell[kept], np.ones(np.count_nonzero(kept), dtype=np.int64)
-        if collapse:
-            key, count = np.unique(key, return_counts=True)
+        """Count rows; with ``collapse`` equal ones become one, without it each stays, to measure what that saves."""
+        key = pair * cells
+        key += cell
+        key = key[~clicked]
+        key, count = np.unique(key, return_counts=True) if collapse else (key, np.ones(len(key), dtype=np.int64))
         return cls(
             pair=key // cells,
             cell=key % cells,
@@ -71,6 +71,7 @@ def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None) -
     """
     attractiveness = np.full(len(cells.pair_shown), START)
     examination = np.full(len(cells.cell_shown), START)
+    pair_shown, cell_shown = cells.pair_shown.astype(np.float64), cells.cell_shown.astype(np.float64)
     quotient, seen = np.empty(len(cells.count)), np.empty(len(cells.count))
     done, change = 0, np.inf
     while done < iterations and (tolerance is None or change >= tolerance):
@@ -79,10 +80,8 @@ def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None) -
         np.multiply(quotient, seen, out=quotient)
         np.subtract(1.0, quotient, out=quotient)
         np.divide(cells.count, quotient, out=quotient)
-        new_attractiveness = _share(
-            attractiveness, cells.pair_shown, np.bincount(cells.pair, quotient, len(attractiveness))
-        )
-        new_examination = _share(examination, cells.cell_shown, np.bincount(cells.cell, quotient, len(examination)))
+        new_attractiveness = _share(attractiveness, pair_shown, _added(quotient, by=cells.pair, groups=len(pair_shown)))
+        new_examination = _share(examination, cell_shown, _added(quotient, by=cells.cell, groups=len(cell_shown)))
         done += 1
         if tolerance is not None or done == iterations:
             change = max(_largest(new_attractiveness - attractiveness), _largest(new_examination - examination))
@@ -90,8 +89,14 @@ def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None) -
     return Estimate(attractiveness, examination, done, float(change))
 
 
-def _share(value: NDArray[np.float64], shown: NDArray[np.int64], quotients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the M-step (1 + Σ)/(2 + n), where Σ counts 1 for a click and 1 − (1 − value)·quotient for a row without."""
+def _added(values: NDArray[np.float64], *, by: NDArray[np.int64], groups: int) -> NDArray[np.float64]:
+    return np.bincount(by, values, groups).astype(np.float64, copy=False)  # no copy: only the stubs say integer
+
+
+def _share(
+    value: NDArray[np.float64], shown: NDArray[np.float64], quotients: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the M-step (1 + Σ)/(2 + n), where Σ has 1 for a click and 1 − (1 − value)·quotient for a row without."""
     return (1 + shown - (1 - value) * quotients) / (2 + shown)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,56 +61,83 @@ def place(field: str, row: int, sizes: NDArray[np.int64] | None = None) -> str:
 class Codes:
     """The distinct ids of a log in their own order, so that codes do not depend on the order of the lists."""
 
-    def __init__(self, ids: Ids) -> None:
+    def __init__(self, numbers: NDArray[np.int64], words: dict[str, int] | None) -> None:
+        self.numbers = numbers  # ascending; none when the ids are words
+        self.words = words
+
+    @classmethod
+    def met_in(cls, ids: Ids) -> tuple[Codes, NDArray[np.int64]]:
+        """Return the distinct ones of ``ids``, and the code of each."""
         if isinstance(ids, np.ndarray):
             ordered = np.sort(ids)
-            first = np.concatenate((np.ones(min(1, len(ids)), dtype=np.bool_), ordered[1:] != ordered[:-1]))
-            self.numbers: NDArray[np.int64] | None = ordered[first]
-            self.words: dict[str, int] = {}
+            codes = cls(np.concatenate((ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]])), None)
         else:
-            self.numbers = None
-            self.words = {word: code for code, word in enumerate(sorted(set(ids)))}
+            codes = cls(np.empty(0, dtype=np.int64), {word: code for code, word in enumerate(sorted(set(ids)))})
+        return codes, codes._places(ids)
 
     def __len__(self) -> int:
-        return len(self.words) if self.numbers is None else len(self.numbers)
+        return len(self.numbers if self.words is None else self.words)
 
     def of(self, field: str, ids: Ids) -> NDArray[np.int64]:
         """Return the code of each id, and ``len(self)`` for one that the log did not have."""
-        known = "strings" if self.numbers is None else "integers"
-        if isinstance(ids, np.ndarray) != (known == "integers"):
+        if len(ids) == 0:
+            return np.empty(0, dtype=np.int64)  # no ids are of either kind
+        if isinstance(ids, np.ndarray) != (self.words is None):
+            known = "integers" if self.words is None else "strings"
             raise ValueError(f"{field} must be {known} as in fit, got {ids[0]!r}")
-        if self.numbers is None:
-            unknown = len(self.words)
-            return np.fromiter((self.words.get(word, unknown) for word in ids), dtype=np.int64, count=len(ids))
-        codes = np.searchsorted(self.numbers, ids)
-        found = np.take(self.numbers, codes, mode="clip") == ids
-        return np.where(found, codes, len(self.numbers))
+        places = self._places(ids)
+        if self.words is not None:
+            return places
+        return np.where(np.take(self.numbers, places, mode="clip") == ids, places, len(self))
+
+    def _places(self, ids: Ids) -> NDArray[np.int64]:
+        """Return where each id stands or, for an unknown number, would stand."""
+        if self.words is None:
+            return np.searchsorted(self.numbers, np.asarray(ids))
+        return np.fromiter(map(self.words.get, ids, repeat(len(self))), dtype=np.int64, count=len(ids))
 
 
 class Pairs:
     """The distinct (query, item) pairs of a log, an item id meaning something only together with its query."""
 
-    def __init__(self, items: Ids, queries: Ids | None, sizes: NDArray[np.int64]) -> None:
-        self.items = Codes(items)
-        self.queries = None if queries is None else Codes(queries)
-        self.keys = Codes(self._keys(items, queries, sizes))
+    def __init__(self, items: Codes, queries: Codes | None, keys: Codes) -> None:
+        self.items = items
+        self.queries = queries
+        self.keys = keys
+
+    @classmethod
+    def met_in(cls, items: Ids, queries: Ids | None, sizes: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.int64]]:
+        """Return the distinct pairs of a log, and the code of each row's pair; a query stands for ``size`` rows."""
+        item_codes, item = Codes.met_in(items)
+        if queries is None:
+            return cls(item_codes, None, item_codes), item
+        query_codes, query = Codes.met_in(queries)
+        keys, pair = Codes.met_in(_keys(query, item, sizes, items=len(item_codes)))
+        return cls(item_codes, query_codes, keys), pair
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def of(self, items: Ids, queries: Ids | None, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the code of each row's pair, and ``len(self)`` for an unknown one; a query stands for ``size`` rows."""
-        return self.keys.of("items", self._keys(items, queries, sizes))
+        """Return the code of each row's pair, and ``len(self)`` for a pair that the log did not have."""
+        item = self.items.of("items", items)
+        if self.queries is not None and queries is not None:
+            query = self.queries.of("queries", queries)
+            return self.keys.of("items", _keys(query, item, sizes, items=len(self.items)))
+        if self.queries is None and queries is None:
+            return item
+        told = "queries must be given, as they were to fit" if queries is None else "queries were not given to fit"
+        raise ValueError(f"{told}: an item id means something only together with its query")
 
-    def _keys(self, items: Ids, queries: Ids | None, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        codes = self.items.of("items", items)
-        if (queries is None) != (self.queries is None):
-            given, missing = ("fit", "here") if queries is None else ("here", "fit")
-            raise ValueError(f"queries were given to {given} but not {missing}; give them to both or to none")
-        if queries is None or self.queries is None:
-            return codes
-        of_list = self.queries.of("queries", queries)
-        return np.repeat(of_list, sizes) * (len(self.items) + 1) + codes  # + 1: an unknown item has a code too
+
+def _keys(
+    query: NDArray[np.int64], item: NDArray[np.int64], sizes: NDArray[np.int64], *, items: int
+) -> NDArray[np.int64]:
+    """Return one number for each row's query and item, other ones for unknown queries and items too."""
+    keys = np.repeat(query, sizes)
+    keys *= items + 1
+    keys += item
+    return keys
 
 
 def _kind(of: type) -> type | None:

@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from learner.browsing import MAX_POSITIONS
 from learner.click_models.ids import Ids, checked_ids, place
-
-MOST_POSITIONS = 50
 
 Lists: TypeAlias = NDArray[Any] | Sequence[Sequence[Any]] | Sequence[NDArray[Any]]
 """An (n, K) array, or n sequences that may differ in length."""
@@ -36,7 +35,7 @@ class ClickLog:
     @property
     def positions(self) -> int:
         """Length K of the longest list."""
-        return self.clicks.shape[1]
+        return int(self.clicks.shape[1])
 
     @property
     def shown(self) -> NDArray[np.bool_]:
@@ -73,18 +72,6 @@ def read_log(items: Lists, clicks: Lists, queries: Column | None = None, *, size
     )
 
 
-def last_clicks(clicks: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return, for each place of a (lists, K) matrix, the 1-based position k′ of the last click above it, or 0.
-
-    >>> last_clicks(np.array([[False, True, False, False], [True, False, False, True]]))
-    array([[0, 0, 2, 2],
-           [0, 1, 1, 1]])
-    """
-    above = np.zeros(clicks.shape, dtype=np.int64)
-    np.multiply(clicks[:, :-1], np.arange(1, clicks.shape[1]), out=above[:, 1:])
-    return np.maximum.accumulate(above, axis=1, out=above)
-
-
 def _inside(sizes: NDArray[np.int64], positions: int) -> NDArray[np.bool_]:
     return np.arange(positions) < sizes[:, np.newaxis]
 
@@ -95,15 +82,16 @@ def _rows(field: str, lists: Lists, sizes: Column | None) -> tuple[NDArray[Any] 
         if lists.ndim != 2:
             raise ValueError(f"{field} must be (lists, positions), got shape {lists.shape}")
         if sizes is None:
-            return lists.reshape(-1), np.full(lists.shape[0], lists.shape[1], dtype=np.int64)
-        lengths = _checked_sizes(sizes, field, lists.shape)
-        return lists[_inside(lengths, lists.shape[1])], lengths
+            rows, lengths = lists.reshape(-1), np.full(lists.shape[0], lists.shape[1], dtype=np.int64)
+        else:
+            lengths = _checked_sizes(sizes, field, lists.shape)
+            rows = lists[_inside(lengths, lists.shape[1])]
+        return rows.tolist() if rows.dtype.kind == "O" else rows, lengths
     if sizes is not None:
         raise ValueError(f"sizes belong to (lists, positions) arrays, but {field} is a sequence of lists")
     for at, each in enumerate(lists):
-        if isinstance(each, str) or not (
-            isinstance(each, Sequence) or (isinstance(each, np.ndarray) and each.ndim == 1)
-        ):
+        one_dimension = each.ndim == 1 if isinstance(each, np.ndarray) else isinstance(each, Sequence)
+        if not one_dimension or isinstance(each, str | bytes):
             raise ValueError(f"{field}[{at}] must be a list of values, one per position, got {each!r}")
     lengths = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
     dtypes = {each.dtype if isinstance(each, np.ndarray) else None for each in lists}
@@ -134,10 +122,8 @@ def _check_lengths(items: NDArray[np.int64], clicks: NDArray[np.int64]) -> None:
         raise ValueError(f"clicks[{at}] has {clicks[at]} entries, items[{at}] has {items[at]}; they must agree")
     if (shortest := int(items.min())) < 1:
         raise ValueError(f"items[{int(np.argmin(items))}] has {shortest} positions; leave empty lists out")
-    if (longest := int(items.max())) > MOST_POSITIONS:
-        raise ValueError(
-            f"items[{int(np.argmax(items))}] has {longest} positions; at most {MOST_POSITIONS} can be used"
-        )
+    if (longest := int(items.max())) > MAX_POSITIONS:
+        raise ValueError(f"items[{int(np.argmax(items))}] has {longest} positions; at most {MAX_POSITIONS} can be used")
 
 
 def _clicked(rows: NDArray[Any] | list[Any], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:

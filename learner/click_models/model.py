@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,24 +19,34 @@ LISTS_AT_ONCE = 4096  # what a measure holds in memory beside the log, so that t
 class ClickModel(ABC):
     """Says how likely each click of a list is, from the attractiveness of its items and where they stand.
 
-    All models take lists the same way. ``items`` and ``clicks`` are (n, K) arrays or n sequences of at most 50
-    positions, which may differ in length; arrays of lists that end early come with ``sizes``. Ids are all integers or all
-    strings, a click is any number above 0, an item may stand twice in a list. With ``queries``, one per list, an item is
-    another one under another query. A pair of query and item that ``fit`` never met has attractiveness 0.5.
+    All models take lists the same way. ``items`` and ``clicks`` are (n, K) arrays, or n sequences that may differ in
+    length, of at most 50 positions; arrays with lists that end early come with ``sizes``. Ids are all integers or all
+    strings, a click is any number above 0, an item may stand twice in a list. With ``queries``, one per list, an item
+    is another one under another query. A pair of query and item that ``fit`` never met has attractiveness 0.5.
     """
 
     positions: int
     """Length K of the longest list that ``fit`` met; longer ones cannot be judged."""
 
+    unobserved: int = 0
+    """How many values of the table that describes browsing no list reached."""
+
+    _table: ClassVar[str] = ""  # what that table is called
     _pairs: Pairs | None = None
     _attractiveness: NDArray[np.float64]
 
     def fit(self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None) -> Self:
         """Learn from logged lists, forgetting what was learned before; a refused log changes nothing."""
         log = read_log(items, clicks, queries, sizes=sizes)
-        pairs = Pairs(log.items, log.queries, log.sizes)
-        self._attractiveness = self._learn(log, pairs.of(log.items, log.queries, log.sizes), len(pairs))
+        pairs, pair = Pairs.met_in(log.items, log.queries, log.sizes)
+        self._attractiveness = self._learn(log, pair, len(pairs))
         self._pairs, self.positions = pairs, log.positions
+        if self.unobserved:
+            warnings.warn(
+                f"{type(self).__name__}: no list reached {self.unobserved} of the {self._table} values; "
+                "they have the mean of the observed ones beside them, if there are any, and 0 in observations",
+                stacklevel=2,
+            )
         return self
 
     def attractiveness(self, items: Column, queries: Column | None = None) -> NDArray[np.float64]:
@@ -81,7 +92,7 @@ class ClickModel(ABC):
 
     @abstractmethod
     def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
-        """Set the model's own parameters and return the attractiveness of each of ``pairs``; ``pair`` has a row's code."""
+        """Set what the model knows of browsing, return each pair's attractiveness; ``pair`` is the code of a row."""
 
     @abstractmethod
     def _conditional(self, attractiveness: NDArray[np.float64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:

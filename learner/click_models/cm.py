@@ -1,0 +1,44 @@
+"""CM: the user reads from the top, clicks once and leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learner.browsing import previous_click
+from learner.click_models.counting import share
+from learner.click_models.log import ClickLog
+from learner.click_models.model import ClickModel
+
+STRAY = 1e-6
+"""Chance of a click below the first one. CM says it cannot happen; 0 would make one such click in a million lists
+cost the whole log its likelihood, so that nothing could be compared any more."""
+
+
+class CM(ClickModel):
+    """The cascade model of Craswell et al. (2008), by counting.
+
+    An item's attractiveness is (1 + clicks)/(2 + n) over the rows up to and including the first click, all rows of a
+    list without one. Below the first click nothing is examined, so nothing is learned there; in the measures each
+    position there has the click chance ``STRAY``, one in a million, instead of 0, so a list with
+    more clicks than one costs much, but not everything.
+
+    Examples
+    --------
+    >>> model = CM().fit([[1, 2], [2, 1], [1, 2]], [[1, 0], [0, 1], [1, 1]])
+    >>> model.attractiveness([1, 2, 3])
+    array([0.8       , 0.33333333, 0.5       ])
+    """
+
+    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
+        shown = log.shown
+        read = (previous_click(log.clicks) == 0)[shown]
+        return share(pair[read], log.clicks[shown][read], pairs)
+
+    def _conditional(self, attractiveness: NDArray[np.float64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.where(previous_click(clicks) == 0, attractiveness, STRAY)
+
+    def _marginal(self, attractiveness: NDArray[np.float64]) -> NDArray[np.float64]:
+        reached = np.ones(attractiveness.shape)
+        np.cumprod(1 - attractiveness[:, :-1], axis=1, out=reached[:, 1:])
+        return reached * attractiveness + (1 - reached) * STRAY

@@ -1,0 +1,45 @@
+"""PBM: a row is examined depending on its position alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learner.click_models.em_model import EmModel
+from learner.click_models.log import ClickLog
+
+
+class PBM(EmModel):
+    """The position-based model: P(click) = attractiveness · w[k], by EM.
+
+    After ``fit``, ``examination`` has one chance per position, as PBM-UCB takes it, and ``observations`` the number
+    of lists that reach the position: never 0, as K is the length of the longest. As in UBM, a factor common to all
+    examinations is known only where something comes near 1.
+
+    Parameters
+    ----------
+    iterations
+        How many steps of EM to run.
+    tolerance
+        Stop earlier, once a step changes no parameter by this much or more; ``iterations_done`` tells when that was.
+
+    Examples
+    --------
+    >>> model = PBM().fit([[1, 2], [2, 1], [1]], [[1, 0], [1, 0], [1]])
+    >>> model.observations
+    array([3, 2])
+    >>> model.examination.round(2)
+    array([0.8 , 0.31])
+    """
+
+    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
+        cell = np.broadcast_to(np.arange(log.positions), log.clicks.shape)
+        estimate, self.observations = self._maximise(log, pair, pairs, cell, cells=log.positions)
+        self.examination = estimate.examination
+        return estimate.attractiveness
+
+    def _conditional(self, attractiveness: NDArray[np.float64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return self._marginal(attractiveness)
+
+    def _marginal(self, attractiveness: NDArray[np.float64]) -> NDArray[np.float64]:
+        return attractiveness * self.examination[: attractiveness.shape[1]]
