@@ -2,8 +2,8 @@
 
 Each function reads only what producers commonly write (ids under 64 bytes, times from 1970-07 to 2039, lists under
 8 KB) and returns None for anything else, good or bad, which then takes the strict and slower way. What it does read is
-held to the same rules: the shortest varints, UTF-8, no byte left over, columns that fit together. ``tests/bench/codec.py``
-measures it beside fastavro.
+held to the same rules: the shortest varints, UTF-8, no byte left over, columns that fit together.
+``tests/bench/codec.py`` measures it beside fastavro.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _OpenClick:
 @lru_cache(maxsize=4096)  # one snapshot ranks many lists
 def _ranked_by(tail: bytes) -> tuple[int, int]:
     walk = Walk(tail, 0)
-    version = walk.int(), walk.long()
+    version = walk.varint32(), walk.varint()
     if walk.at != len(tail):
         raise SchemaError("trailing bytes")
     return version

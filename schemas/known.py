@@ -62,7 +62,7 @@ def writer_of(schema: Schema) -> Writer:
         expanded = expand_schema(parsed)
     except (SchemaParseException, ValueError, TypeError, LookupError) as error:
         raise SchemaError(f"not an Avro schema: {error}: {schema}") from error
-    name = parsed.get("name") if isinstance(parsed, dict) else parsed
+    name = parsed.get("name") if isinstance(parsed, dict) else str(parsed)
     cls = _CLASSES.get(name)
     if cls is None:
         raise SchemaError(f"{name!r} is none of our records: {', '.join(_CLASSES)}")

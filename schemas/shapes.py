@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from reprlib import repr as _short  # what is wrong may be a megabyte long
 from typing import TypeVar
 
 from schemas.records import Impression, SampleBatch, Snapshot, StateArray
@@ -15,6 +16,7 @@ _PER_LIST = {
     **{"sizes": 1, "signs": 1, "shown_at_ms": 8, "source_partitions": 4},
     **{"source_offsets": 8, "ranked_by_epochs": 4, "ranked_by_offsets": 8},
 }
+MAX_AXES = 8
 _DTYPE = re.compile(r"\|[biu]1|<[iuf][248]")
 
 
@@ -67,7 +69,9 @@ def _check_samples(record: SampleBatch) -> None:
 
 def _check_state(part: StateArray) -> None:
     if not _DTYPE.fullmatch(part.dtype):
-        raise SchemaError(f"state {part.name!r} has dtype {part.dtype!r}, wanted little-endian numbers such as '<i8'")
-    size = math.prod(part.shape) * int(part.dtype[2:])
-    if any(length < 0 for length in part.shape) or size != len(part.data):
-        raise SchemaError(f"state {part.name!r} has {len(part.data)} bytes, not the shape {part.shape} of {part.dtype}")
+        raise SchemaError(f"a state has dtype {_short(part.dtype)}, wanted little-endian numbers such as '<i8'")
+    plain = len(part.shape) <= MAX_AXES and all(length >= 0 for length in part.shape)
+    if not plain or math.prod(part.shape) * int(part.dtype[2:]) != len(part.data):
+        raise SchemaError(
+            f"state {_short(part.name)} has {len(part.data)} bytes, not the shape {_short(part.shape)} of {part.dtype}"
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-MAX_VALUES = 1 << 16  # scalars in one record; the longest sample batch has about 15,000
+MAX_VALUES = 1 << 16  # in one record; the longest sample batch has about 15,000
 _SCALARS = {"boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 
 
@@ -66,6 +66,9 @@ class Walk:
 
     def value(self, schema: Any) -> None:
         """Step over one value."""
+        self.left -= 1
+        if self.left < 0:
+            raise SchemaError(f"more than {MAX_VALUES} values in one record")
         if isinstance(schema, list):
             self.value(schema[self.index(len(schema), "union branch")])
             return
@@ -78,22 +81,19 @@ class Walk:
         elif kind == "map":
             self.blocks(["string", schema["values"]])
         elif kind != "null":
-            self.left -= 1
-            if self.left < 0:
-                raise SchemaError(f"more than {MAX_VALUES} values in one record")
             self.scalar(kind, schema)
 
     def scalar(self, kind: str, schema: Any) -> None:
         """Step over one value that holds no others."""
         if kind == "string":
-            start = self.skip(self.long())
+            start = self.skip(self.varint())
             self.data[start : self.at].decode()
         elif kind == "bytes":
-            self.skip(self.long())
+            self.skip(self.varint())
         elif kind == "long":
-            self.long()
+            self.varint()
         elif kind == "int":
-            self.int()
+            self.varint32()
         elif kind == "boolean":
             self.skip(1)
             if self.data[self.at - 1] > 1:
@@ -113,18 +113,18 @@ class Walk:
 
     def index(self, count: int, name: str) -> int:
         """Step over the number of one of ``count`` alternatives."""
-        chosen = self.long()
+        chosen = self.varint()
         if not 0 <= chosen < count:
             raise SchemaError(f"{name} {chosen} of {count}, before byte {self.at}")
         return chosen
 
     def blocks(self, item: list[Any]) -> None:
         """Step over counted blocks up to the empty one; a negative count also states the block's bytes."""
-        while count := self.long():
+        while count := self.varint():
             end = None
             if count < 0:
                 count = -count
-                size = self.long()
+                size = self.varint()
                 end = self.skip(size) + size
                 self.at -= size
             if count > len(self.data) - self.at:  # every item takes a byte at least
@@ -135,14 +135,14 @@ class Walk:
             if end is not None and self.at != end:
                 raise SchemaError(f"a block said to end at byte {end} ends at {self.at}")
 
-    def int(self) -> int:
+    def varint32(self) -> int:
         """Step over a varint of at most 32 bits."""
-        number = self.long()
+        number = self.varint()
         if not -(1 << 31) <= number < 1 << 31:
             raise SchemaError(f"an int before byte {self.at} is {number}, which needs more than 32 bits")
         return number
 
-    def long(self) -> int:
+    def varint(self) -> int:
         """Step over a zigzag varint, the shortest that writes its number."""
         shift = number = 0
         while (byte := self.data[self.at]) > 127:
