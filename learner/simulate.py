@@ -93,7 +93,7 @@ class World:
     def visit(self, random: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
         """Return the candidate items for one user who comes by, and their contexts."""
         items = random.choice(len(self.items), size=self.candidates, replace=False, shuffle=False)
-        user = self.personal * unit(random.normal(size=self.items.shape[1]))
+        user = self.personal * unit(random.normal(size=(self.items.shape[1],)))
         mixed = unit(self.items[items] + user)
         return items, np.hstack([np.full((len(mixed), 1), np.sqrt(0.5)), np.sqrt(0.5) * mixed])
 
