@@ -14,6 +14,7 @@ from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, expand_schema, fingerprint, load_schema, to_parsing_canonical_form
 
 from schemas.fast import read_click, read_impression
+from schemas.fast_samples import read_samples
 from schemas.records import Click, DeadLetter, Impression, Progress, SampleBatch, Snapshot
 from schemas.strict import SchemaError, smallest
 
@@ -29,6 +30,7 @@ _CLASSES = {schema["name"]: cls for cls, schema in SCHEMAS.items()}
 _SHORT_CUTS: Mapping[str, Callable[[bytes, int], Any]] = {
     to_parsing_canonical_form(SCHEMAS[Impression]): read_impression,
     to_parsing_canonical_form(SCHEMAS[Click]): read_click,
+    to_parsing_canonical_form(SCHEMAS[SampleBatch]): read_samples,
 }
 CANNOT_READ = (SchemaResolutionError, ValueError, TypeError, LookupError, ArithmeticError, EOFError)
 

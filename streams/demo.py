@@ -1,88 +1,124 @@
-"""Simulated users in, a table of the five bandits' click rates out: the closed loop in one process, no server."""
+"""Simulated users in, a table and a report of what each bandit earned out: the closed loop in one process."""
 
-from dataclasses import dataclass
-from functools import partial
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from learner import C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb, UbmLinUcb
-from learner.bandit import Bandit
-from learner.simulate import Run, World, browsing_table, play
-from learner.theorem import regret_bound
+from streams.demo_crowd import RANDOM, Crowd, Loop, Visit, buckets
+from streams.demo_report import write_report
+from streams.demo_scores import Score, scores, table_of
+from streams.embedded import Embedded
+from streams.ledger import Ledger
+from streams.ranker import Ranker
+from streams.settings import Settings
 
-BASELINE = "c2ucb"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one bucket did."""
-
-    name: str
-    run: Run
-    distance: float | None  # ‖θ − θ*‖; None where there is no θ to compare
+START_MS = 1_750_000_000_000
+TICK_MS = 1000
+WAIT_S, LATENESS_S = 20.0, 40.0
 
 
-def models(dim: int, positions: int, alpha: float) -> dict[str, Bandit | None]:
-    """Return one fresh model per bucket, all with the same α; None stands for random lists."""
-    table = browsing_table(positions)
-    return {
-        "random": None,
-        "pbm-ucb": PbmUcb(examination=table[:, 0], alpha=alpha),
-        "cm-linucb": CmLinUcb(dim, positions=positions, alpha=alpha),
-        "c2ucb": C2Ucb(dim, positions=positions, alpha=alpha),
-        "dcm-linucb": DcmLinUcb(dim, positions=positions, alpha=alpha),
-        "ubm-linucb": UbmLinUcb(dim, examination=table, alpha=alpha),
-    }
+def demo_settings(alpha: float) -> Settings:
+    """Return the settings of the demo: one bucket per algorithm, and short waits."""
+    return Settings(buckets=buckets(alpha), wait_s=WAIT_S, lateness_s=LATENESS_S, publish_every_s=1.0)
 
 
-def outcomes(*, rounds: int, seed: int, dim: int, positions: int, alpha: float, console: Console) -> list[Outcome]:
-    """Return how every bucket did among the same users, with a progress bar on the way."""
-    world = World.random(np.random.default_rng(seed), dim=dim, examination=browsing_table(positions))
-    done = []
-    columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
-        for name, model in models(dim, positions, alpha).items():
-            task = progress.add_task(name, total=rounds)
-            random = np.random.default_rng(seed + 1)  # every bucket meets the same users
-            run = play(model, world, rounds=rounds, random=random, on_round=partial(progress.advance, task))
-            linear = model is not None and model.dim > 0
-            distance = float(np.linalg.norm(model.theta - world.users.taste)) if model and linear else None
-            done.append(Outcome(name, run, distance))
+def play(loop: Loop, crowd: Crowd, settings: Settings, *, lists: int, view: View) -> list[Visit]:
+    """Return what happened when ``lists`` lists were shown, 100 a second of the users' time, and all was learned."""
+    rankers = {name: loop.ranker(name, stale_after_s=math.inf) for name in settings.buckets}  # its clock is simulated
+    visits: list[Visit] = []
+    now_ms = START_MS
+    while len(visits) < lists or crowd.waiting:
+        number = min(100, lists - len(visits))
+        visits += crowd.visits(rankers, from_ms=now_ms, to_ms=now_ms + TICK_MS, number=number)
+        now_ms += TICK_MS
+        loop.append(crowd.arrived(now_ms), at_ms=now_ms)
+        loop.step(now_ms)
+        for ranker in rankers.values():
+            ranker.refresh()
+        view.show(visits)
+    loop.step(now_ms + int(1000 * settings.horizon_s) + TICK_MS)  # every list is closed and learned
+    loop.step(now_ms + int(1000 * (settings.horizon_s + settings.future_s)) + 2 * TICK_MS)  # no click still waits
+    for ranker in rankers.values():
+        ranker.refresh()
+    return visits
+
+
+class View:
+    """The live view: a progress bar, and the click rates so far."""
+
+    def __init__(self, lists: int, console: Console) -> None:
+        columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} lists"), BarColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=console)
+        self._task = self._bar.add_task("", total=lists)
+        self._live = Live(self._bar, console=console, refresh_per_second=8, transient=True)
+        self._shown = 0
+
+    def show(self, visits: list[Visit]) -> None:
+        """Show how far it is, and every 1,000 lists the rates."""
+        self._bar.update(self._task, completed=len(visits))
+        if len(visits) - self._shown >= 1000:
+            self._shown = len(visits)
+            self._live.update(Group(table_of(scores(visits)), self._bar))
+
+    def __enter__(self) -> View:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+
+def distances(rankers: Mapping[str, Ranker], taste: np.ndarray) -> dict[str, float]:
+    """Return ‖θ − θ*‖ of every linear bucket."""
+    known = {name: ranker.snapshot.theta_array for name, ranker in rankers.items()}
+    return {name: float(np.linalg.norm(theta - taste)) for name, theta in known.items() if len(theta) == len(taste)}
+
+
+def run(*, lists: int = 30_000, seed: int = 1, alpha: float = 0.3, out: Path = Path("demo")) -> list[Score]:
+    """Play the closed loop of every bucket on a directory; print what each earned and write ``out``/report.html."""
+    console = Console()
+    settings = demo_settings(alpha)
+    crowd = Crowd(seed, settings.buckets)
+    if (out / "log").exists():
+        shutil.rmtree(out / "log")  # an earlier demo's
+    console.print(
+        f"{lists:,} lists of 10 out of 2,000 candidates, for users in {len(settings.buckets)} buckets; α = {alpha}, "
+        f"seed {seed}.\nClicks come late, twice and out of order; every bucket learns only from its own users.\n"
+    )
+    with Embedded(out / "log", settings) as loop:
+        with View(lists, console) as view:
+            visits = play(loop, crowd, settings, lists=lists, view=view)
+        rankers = {name: loop.ranker(name) for name in settings.buckets}
+        linear = distances({name: each for name, each in rankers.items() if name != RANDOM}, crowd.world.users.taste)
+        done = [replace(score, distance=linear.get(score.bucket)) for score in scores(visits)]
+        thetas = {name: rankers[name].snapshot.theta_array for name in linear}
+        ledger = loop.ledgers[0]
+    console.print(table_of(done))
+    console.print(balance(ledger))
+    page = write_report(out / "report.html", visits, done, thetas=thetas, world=crowd.world, seed=seed, alpha=alpha)
+    console.print(
+        f"\nCurves, the examination table and θ against the truth: {page}\nThe logs themselves: {out / 'log'}"
+    )
     return done
 
 
-def table_of(done: list[Outcome]) -> Table:
-    """Return the outcomes as a table, lifts of CTR_sum against C²UCB."""
-    table = Table(title="Each bucket learned only from its own users' clicks")
-    table.add_column("bucket")
-    for heading in ("CTR_sum", "CTR_set", "lift", "regret", "‖θ − θ*‖"):
-        table.add_column(heading, justify="right")
-    baseline = next(outcome.run.ctr_sum for outcome in done if outcome.name == BASELINE)
-    for outcome in done:
-        lift = "" if outcome.name == BASELINE else f"{outcome.run.ctr_sum / baseline - 1:+.1%}"
-        distance = "–" if outcome.distance is None else f"{outcome.distance:.3f}"
-        run = outcome.run
-        cells = [f"{run.ctr_sum:.3f}", f"{run.ctr_set:.3f}", lift, f"{run.regret.sum():.0f}", distance]
-        table.add_row(outcome.name, *cells)
-    return table
+def balance(ledger: Ledger) -> str:
+    """Return where all events went, in two lines."""
+    counts = ledger.counts()
+    impressions = ("lists", "open", "duplicates", "too_late", "dead_impressions")
+    clicks = ("used", "repeated", "waiting", "late", "dead_clicks")
 
+    def line(name: str, parts: tuple[str, ...]) -> str:
+        found = [f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts if counts[part]]
+        return f"{counts[name]:,} {name} = {' + '.join(found)}"
 
-def run(*, rounds: int = 8000, seed: int = 1, dim: int = 10, positions: int = 10, alpha: float = 0.3) -> None:
-    """Play the closed loop of every bucket and print what each earned."""
-    console = Console()
-    console.print(
-        f"{rounds:,} users a bucket; lists of {positions} out of 100 candidates; {dim} features; α = {alpha}.\n"
-        "Deep positions are looked at less often, those behind a click more often.\n"
-    )
-    done = outcomes(rounds=rounds, seed=seed, dim=dim, positions=positions, alpha=alpha, console=console)
-    console.print(table_of(done))
-    model = UbmLinUcb(dim, examination=browsing_table(positions))
-    bound = regret_bound(rounds, dim=dim, positions=positions, phi=model.phi, ridge=model.ridge, beta=model.beta)
-    console.print(
-        "CTR_sum: clicks a list. CTR_set: share of lists with a click.\n"
-        "Regret: clicked lists lost by not knowing the users' true taste θ*;\n"
-        f"with its own α the theorem promises {bound:,.0f} at most."
-    )
+    return f"{line('impressions', impressions)}\n{line('clicks', clicks)}"

@@ -182,21 +182,7 @@ class PartitionLearner:
 
 
 def samples_of(batch: SampleBatch) -> Samples:
-    """Return the columns of a sample batch, read in place.
-
-    The ids of the lists are not needed for learning, so the lists are only numbered.
-    """
-    rows, lists = len(batch.positions), len(batch.sizes)
-    wanted = {
-        "items": 8 * rows,
-        "last_clicks": rows,
-        "rewards": 8 * rows,
-        "contexts": 4 * rows * batch.dim,
-        "signs": lists,
-    }
-    for name, size in wanted.items():
-        if (found := len(getattr(batch, name))) != size:
-            raise ValueError(f"{name} must have {size} bytes for {rows} rows and {lists} lists, got {found}")
+    """Return the columns of a sample batch; its lists are numbered, as their ids are not needed for learning."""
     return Samples(
         item=batch.items_array.astype(np.int64, copy=False),
         position=batch.positions_array.astype(np.int64),
@@ -204,6 +190,6 @@ def samples_of(batch: SampleBatch) -> Samples:
         reward=batch.rewards_array,
         context=batch.contexts_array,
         size=batch.sizes_array.astype(np.int64),
-        list_id=np.arange(lists),
+        list_id=np.arange(len(batch.sizes)),
         sign=batch.signs_array.astype(np.int64),
     )

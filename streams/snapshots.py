@@ -64,10 +64,11 @@ def _estimate(model: Bandit) -> bytes:
 
 def verify(snapshot: Snapshot) -> None:
     """Refuse a whole snapshot whose state and settings do not give the checksum that it carries."""
-    try:
-        found = state_sha256(settings_of(snapshot), snapshot.state_arrays)
-    except (ValueError, TypeError) as error:
-        raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} cannot be read: {error}") from error
+    state = snapshot.state_arrays
+    strange = [f"{name} of {cells.dtype}" for name, cells in state.items() if cells.dtype != np.int64]
+    if strange:
+        raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} must hold int64 sums, got {', '.join(strange)}")
+    found = state_sha256(settings_of(snapshot), state)
     if found != snapshot.sha256:
         raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} promises {snapshot.sha256[:12]}…, but holds {found[:12]}…")
 
@@ -146,8 +147,9 @@ def check_config(bucket: Bucket, snapshot: Snapshot, *, topic_id: str, partition
         differs.append(f"epoch {bucket.epoch} (snapshot: {snapshot.epoch})")
     if differs:
         raise ConfigChanged(
-            f"bucket {bucket.name!r} is set to {', '.join(differs)}; put the old settings back, or relearn it as a new "
-            f"epoch: try it with `glimpse replay kafka --bucket {bucket.name}`, then set its epoch = {snapshot.epoch + 1}"
+            f"bucket {bucket.name!r} is set to {', '.join(differs)}; use what it was learned with, or relearn it: "
+            f"glimpse replay kafka --bucket {bucket.name} shows the outcome, epoch = {snapshot.epoch + 1} in the "
+            "settings makes it the new epoch"
         )
 
 

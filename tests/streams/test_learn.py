@@ -4,56 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sample_batches import DIM, K, all_algorithms, make_batch, pack
 
 from learner import Samples
 from schemas.codec import encode
-from schemas.records import Progress, SampleBatch
+from schemas.records import Progress
 from streams.learn import Log, PartitionLearner, RawRecord, samples_of
 from streams.settings import Bucket
 from streams.snapshots import ConfigChanged, SnapshotCorrupt
 
-K, D = 4, 3
-TABLE = np.tril(np.full((K, K), 0.5)) + 0.3 * np.eye(K)
-BUCKETS = {
-    "ubm": Bucket("ubm", "ubm-linucb", dim=D, positions=K, examination=TABLE),
-    "full": Bucket("full", "c2ucb", dim=D, positions=K),
-    "dcm": Bucket("dcm", "dcm-linucb", dim=D, positions=K),
-    "cm": Bucket("cm", "cm-linucb", dim=D, positions=K),
-    "pbm": Bucket("pbm", "pbm-ucb", dim=D, positions=K, examination=np.array([1.0, 0.7, 0.5, 0.2])),
-}
+BUCKETS = all_algorithms()
+TABLE = BUCKETS["ubm"].examination
 LOG = Log("samples", "topic-1")
-
-
-def make_batch(bucket: str, lists: int, seed: int, dim: int = D) -> tuple[SampleBatch, Samples]:
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, K + 1, lists)
-    contexts = rng.uniform(-0.5, 0.5, (lists, K, dim)).astype(np.float32)
-    clicks = (rng.random((lists, K)) < 0.3) * rng.random((lists, K))
-    signs = np.where(rng.random(lists) < 0.1, -1, 1)
-    items = rng.integers(0, 1000, (lists, K))
-    samples = Samples.from_clicks(contexts, clicks, items, sizes=sizes, sign=signs)
-    return pack(bucket, samples), samples
-
-
-def pack(bucket: str, samples: Samples) -> SampleBatch:
-    lists = len(samples)
-    return SampleBatch(
-        bucket=bucket,
-        dim=samples.dim,
-        items=samples.item.astype("<i8").tobytes(),
-        positions=samples.position.astype("u1").tobytes(),
-        last_clicks=samples.last_click.astype("u1").tobytes(),
-        rewards=samples.reward.astype("<f8").tobytes(),
-        contexts=samples.context.astype("<f4").tobytes(),
-        impression_ids=[f"i{number}" for number in range(lists)],
-        sizes=samples.size.astype("u1").tobytes(),
-        signs=samples.sign.astype("i1").tobytes(),
-        shown_at_ms=np.zeros(lists, "<i8").tobytes(),
-        source_partitions=np.zeros(lists, "<i4").tobytes(),
-        source_offsets=np.zeros(lists, "<i8").tobytes(),
-        ranked_by_epochs=np.zeros(lists, "<i4").tobytes(),
-        ranked_by_offsets=np.zeros(lists, "<i8").tobytes(),
-    )
 
 
 def log_of(count: int) -> tuple[list[RawRecord], dict[str, list[Samples]]]:
@@ -111,7 +73,7 @@ def test_reading_again_learns_nothing_twice():
 def test_a_restart_from_what_was_published_equals_no_restart():
     records, samples = log_of(30)
     snapshots, progress, learner = {}, None, PartitionLearner(BUCKETS, LOG)
-    for start in (0, 4, 11, 12, 25):
+    for start in (0, 4, 11, 12, 21):
         learner.apply(records[start : start + 9])  # overlaps with what comes next
         published, progress, _ = learner.publish(now_ms=start)
         for snapshot in published:
@@ -161,7 +123,7 @@ def replace_context(samples: Samples, value: float) -> Samples:
 
 
 def too_deep() -> bytes:
-    samples = Samples.from_clicks(np.zeros((1, K + 1, D)), np.zeros((1, K + 1)))
+    samples = Samples.from_clicks(np.zeros((1, K + 1, DIM)), np.zeros((1, K + 1)))
     return encode(pack("full", samples))
 
 
@@ -171,8 +133,8 @@ POISON = {
     "another record": (lambda: encode(Progress("t", 0, 1, 2)), ""),
     "truncated": (lambda: encode(make_batch("ubm", 3, seed=1)[0])[:-9], ""),
     "unknown bucket": (lambda: encode(make_batch("nobody", 3, seed=1)[0]), "'nobody' is not learned"),
-    "another dimension": (lambda: encode(make_batch("ubm", 3, seed=1, dim=D + 1)[0]), "4 features"),
-    "a column too short": (lambda: encode(replace(make_batch("ubm", 3, seed=1)[0], signs=b"\x01")), "signs"),
+    "another dimension": (lambda: encode(make_batch("ubm", 3, seed=1, dim=DIM + 1)[0]), "4 features"),
+    "a sign of 0": (lambda: encode(replace(make_batch("ubm", 3, seed=1)[0], signs=bytes(3))), "sign"),
     "position 0": (bad_position, "position"),
     "beyond the scale": (beyond_scale, "context_scale"),
     "not a number": (not_a_number, "context"),
@@ -261,7 +223,7 @@ def test_a_new_epoch_relearns_the_log_and_leaves_the_others_alone():
 
 def test_a_corrupt_snapshot_is_refused():
     snapshots, progress = published(BUCKETS["ubm"])
-    with pytest.raises(SnapshotCorrupt, match="ubm@1.1"):
+    with pytest.raises(SnapshotCorrupt, match=r"ubm@1\.1"):
         PartitionLearner(
             {"ubm": BUCKETS["ubm"]},
             LOG,

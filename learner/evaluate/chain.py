@@ -1,0 +1,101 @@
+"""Attractiveness and an examination table in, what a UBM user does down a list out: k′ as a Markov chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Browsing:
+    """What UBM users do with lists of known attractiveness.
+
+    An attractiveness that was estimated may exceed 1, and so may w·γ: as in the paper, such a row counts as clicked
+    when k′ of the rows below is decided, while its reward stays what it is.
+
+    Parameters
+    ----------
+    attractiveness
+        γ, (m, L).
+    examination
+        w[k − 1, k′], at least L×L.
+
+    Examples
+    --------
+    >>> users = Browsing(np.array([[0.5, 1.0]]), np.array([[1.0, 0.0], [0.4, 0.8]]))
+    >>> users.last_clicks[0, 1]  # P(k′ = 0), P(k′ = 1) at the second position
+    array([0.5, 0.5])
+    >>> users.rewards  # 0.5·1.0, and 1.0·(0.5·0.4 + 0.5·0.8)
+    array([[0.5, 0.6]])
+    """
+
+    attractiveness: Floats
+    examination: Floats
+
+    @property
+    def last_clicks(self) -> Floats:
+        """(m, L, L) P(the last click above k is at k′), k′ = 0 for none."""
+        lists, positions = self.attractiveness.shape
+        last = np.zeros((lists, positions, positions))
+        last[:, 0, 0] = 1.0
+        for k in range(positions - 1):
+            click = last[:, k] * self._click(k)
+            last[:, k + 1] = last[:, k] - click
+            last[:, k + 1, k + 1] = click.sum(axis=1)
+        return last
+
+    @property
+    def exposures(self) -> Floats:
+        """(m, L) P(the row is examined) = Σ w[k, k′] P(k′)."""
+        return np.asarray(np.einsum("mkj,kj->mk", self.last_clicks, self._table))
+
+    @property
+    def first_exposures(self) -> Floats:
+        """(m, L) P(the row is examined and nothing above it was clicked) = w[k, 0] P(k′ = 0)."""
+        return np.asarray(self.last_clicks[:, :, 0] * self._table[:, 0])
+
+    @property
+    def rewards(self) -> Floats:
+        """(m, L) the expected reward of each row."""
+        return self.attractiveness * self.exposures
+
+    @property
+    def first_rewards(self) -> Floats:
+        """(m, L) P(the row gets the list's first click); a list's add up to E[F(S)]."""
+        return self.attractiveness * self.first_exposures
+
+    @property
+    def slopes(self) -> Floats:
+        """(m, L) ∂E[Σ rewards]/∂γₖ: what a row adds by itself, and by moving k′ of the rows below it."""
+        lists, positions = self.attractiveness.shape
+        slopes, last = np.empty((lists, positions)), self.last_clicks
+        below = np.zeros((lists, positions + 1))  # expected reward of the rows below, by k′
+        for k in reversed(range(positions)):
+            here = self.attractiveness[:, k, None] * self._table[k]
+            gain = below[:, k + 1, None] - below[:, :positions]  # by a click here, in the rows below
+            slopes[:, k] = (last[:, k] * self._table[k] * (1.0 + np.where(here < 1, gain, 0.0))).sum(axis=1)
+            below[:, :positions] += here + np.minimum(here, 1.0) * gain
+        return slopes
+
+    @property
+    def first_slopes(self) -> Floats:
+        """(m, L) ∂E[F(S)]/∂γₖ."""
+        here = np.minimum(self.attractiveness * self._table[:, 0], 1.0)
+        slopes, below = np.empty(here.shape), np.zeros(len(here))
+        none_above = self.last_clicks[:, :, 0]
+        for k in reversed(range(here.shape[1])):
+            slopes[:, k] = none_above[:, k] * self._table[k, 0] * (1.0 - below * (here[:, k] < 1))
+            below = self.attractiveness[:, k] * self._table[k, 0] + (1 - here[:, k]) * below
+        return slopes
+
+    @property
+    def _table(self) -> Floats:
+        positions = self.attractiveness.shape[1]
+        return self.examination[:positions, :positions]
+
+    def _click(self, k: int) -> Floats:
+        return np.asarray(np.minimum(self.attractiveness[:, k, None] * self._table[k], 1.0))

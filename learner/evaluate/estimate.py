@@ -1,0 +1,109 @@
+"""What each list says in, one number with its interval out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+Floats = NDArray[np.float64]
+Metric: TypeAlias = Literal["sum", "set"]
+"""``sum``: rewards per list, CTR_sum. ``set``: the share of lists with a reward, CTR_set."""
+
+
+class NoSupport(ValueError):
+    """A policy of which the log shows nothing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """How to say how far an estimate may be off.
+
+    Parameters
+    ----------
+    level
+        Chance to hold the truth.
+    draws
+        0: the normal interval from each list's influence. Otherwise so many resamples of the lists (bootstrap), in
+        which everything that was estimated from the log is estimated again.
+    seed
+        Of the resampling.
+    """
+
+    level: float = 0.95
+    draws: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {self.level}")
+        if self.draws < 0 or 0 < self.draws < 20:
+            raise ValueError(f"draws must be 0 for no resampling, or at least 20, got {self.draws}")
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"bootstrap of {self.draws}" if self.draws else "asymptotic"
+
+    def normal(self, value: float, standard_error: float) -> tuple[float, float]:
+        """Return the interval of a value whose error is normal."""
+        reach = float(ndtri(0.5 + self.level / 2)) * standard_error
+        return value - reach, value + reach
+
+    def resampled(self, statistic: Callable[[Floats], float], lists: int) -> tuple[float, float, float]:
+        """Return the standard error and the percentile interval; ``statistic`` takes how often each list was drawn."""
+        random = np.random.default_rng(self.seed)
+        drawn = (np.bincount(random.integers(lists, size=lists), minlength=lists) for _ in range(self.draws))
+        values = np.array([statistic(counts.astype(np.float64)) for counts in drawn])
+        low, high = np.quantile(values, [0.5 - self.level / 2, 0.5 + self.level / 2])
+        return float(values.std(ddof=1)), float(low), float(high)
+
+
+ASYMPTOTIC = Interval()
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The value of a policy as a log lets us see it."""
+
+    estimator: str
+    metric: Metric
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    interval: Interval
+    lists: int
+    effective_lists: float  # (Σw)²/Σw²: as many lists of the policy itself would say as much
+    largest_weight: float
+    clipped: float  # share of the weights that were cut
+    unsupported: float  # share of what the policy shows that the log never shows; it counts as earning nothing
+    propensities: str  # where π's chances come from
+
+    def covers(self, truth: float) -> bool:
+        """Return whether ``truth`` lies in the interval."""
+        return self.low <= truth <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.estimator}: CTR_{self.metric} {self.value:.4f} ({self.low:.4f} to {self.high:.4f})"
+
+
+def spread(influence: Floats) -> float:
+    """Return the standard error of a mean, from what each list adds to it; one list alone tells nothing."""
+    lists = len(influence)
+    return float(np.std(influence, ddof=1) / np.sqrt(lists)) if lists > 1 else float("inf")
+
+
+def effective_lists(weights: Floats, rows: NDArray[np.bool_]) -> float:
+    """Return Kish's effective sample size of the rows' weights, in lists.
+
+    >>> effective_lists(np.array([[1.0], [1.0], [0.0], [0.0]]), np.ones((4, 1), dtype=bool))
+    2.0
+    """
+    squares = float(np.sum(weights**2))
+    rows_per_list = int(np.count_nonzero(rows)) / len(weights)
+    return float(np.sum(weights)) ** 2 / squares / rows_per_list if squares else 0.0

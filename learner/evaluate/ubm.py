@@ -1,0 +1,163 @@
+"""A log and a policy in, the policy's value as UBM users would have it out: the paper's UBM-IPS.
+
+A user who examines item a clicks it with chance γ(a), wherever it stands, so that only the chance of being examined,
+⟨W̃, Φ(a,·,·)⟩ = Σ w[k, k′] Φ(a, k, k′), differs between two policies, and a logged reward counts
+⟨W̃, Φ(a,·,·)⟩ / ⟨W̃, π(a,·,·)⟩ times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from learner.browsing import checked_table
+from learner.evaluate.chain import Browsing
+from learner.evaluate.estimate import ASYMPTOTIC, Estimate, Floats, Interval, Metric
+from learner.evaluate.ips import chances_of, check_contexts, checked_logging, rewards_of
+from learner.evaluate.lists import NOTHING, Log, Policy
+from learner.evaluate.units import Ints, Units, added, number
+from learner.evaluate.weighing import GIVEN, Target, Weighing
+
+OBSERVED = "examination in each context as the log shows it, Σ w[k, k′] / lists"
+
+
+class Attractiveness:
+    """γ of items in contexts: (items,) if it is the same in all contexts, or (contexts, items)."""
+
+    def __init__(self, values: ArrayLike) -> None:
+        self.values = np.asarray(values, dtype=np.float64)
+        if self.values.ndim not in (1, 2) or not ((self.values >= 0) & (self.values <= 1)).all():
+            raise ValueError(
+                "attractiveness must be chances in [0, 1], one per item, or (contexts, items); "
+                f"got shape {self.values.shape}"
+            )
+
+    def of(self, items: Ints, contexts: Ints) -> Floats:
+        """Return γ of lists of items, 0 beyond their end."""
+        known = self.values if self.values.ndim == 2 else self.values[None]
+        rows = contexts if self.values.ndim == 2 else np.zeros_like(contexts)
+        if items.max() >= known.shape[1] or rows.max() >= len(known):
+            raise ValueError(
+                f"attractiveness has shape {self.values.shape}, but there are items up to {items.max()} "
+                f"and contexts up to {contexts.max()}"
+            )
+        return np.where(items == NOTHING, 0.0, known[rows[:, None], items])
+
+
+def ubm_ips(
+    log: Log,
+    policy: Policy,
+    *,
+    examination: ArrayLike,
+    attractiveness: ArrayLike | None = None,
+    logging: Policy | None = None,
+    metric: Metric = "sum",
+    clip: float | None = None,
+    normalise: bool = False,
+    interval: Interval = ASYMPTOTIC,
+) -> Estimate:
+    """Return what ``policy`` would have earned per list from users who browse by UBM.
+
+    Where k′ stands under the policy depends on what its users click, which is not known. With ``attractiveness`` the
+    marginals Φ(a, k, k′) are exact, and with ``logging`` those of π too: then the estimate has no bias. Without them
+    π's are what the log shows, and Φ's follow from γ̂ = Σ reward / Σ w of the log: the mean of the paper's sequential
+    form over all the k′ that it could draw.
+
+    Parameters
+    ----------
+    examination
+        w[k − 1, k′], K×K.
+    attractiveness
+        γ of each item, (items,) or (contexts, items); None to estimate it.
+    logging
+        π, if it is known; it takes ``attractiveness`` to know what it shows after which click.
+    metric
+        ``set`` is E[F(S)] = Σ γ(a) w[k, 0] Φ(a, k, 0): the same clicks, weighed by the chance to be examined first.
+    clip, normalise
+        As in ``ips``; the mean weight is that of what was examined.
+
+    Examples
+    --------
+    >>> log = Log.of([[1, 2], [2, 1]], [[1, 0], [0, 1]])
+    >>> float(ubm_ips(log, Policy.of([[1, 2]]), examination=[[1.0, 0.0], [0.5, 0.5]]).value.__round__(4))
+    1.3333
+    """
+    weighing, source = prepared(
+        log, policy, examination, attractiveness, logging, metric=metric, clip=clip, normalise=normalise
+    )
+    name = "UBM-IPS" + (", self-normalised" if normalise else "") + (f", clipped at {clip:g}" if clip else "")
+    return weighing.estimate(estimator=name, metric=metric, interval=interval, propensities=source)
+
+
+def prepared(
+    log: Log,
+    policy: Policy,
+    examination: ArrayLike,
+    attractiveness: ArrayLike | None = None,
+    logging: Policy | None = None,
+    *,
+    metric: Metric,
+    clip: float | None = None,
+    normalise: bool = False,
+) -> tuple[Weighing, str]:
+    """Return the estimator before the lists are counted, and where π's chances come from."""
+    table = fitting_table(examination, max(log.positions, policy.positions))
+    if logging is not None and attractiveness is None:
+        raise ValueError("a known logging policy takes the attractiveness too: k′ below a row depends on it")
+    units = number("items", log, policy, *([logging] if logging else []), positions=policy.positions)
+    check_contexts(log, units)
+    gamma = None if attractiveness is None else Attractiveness(attractiveness)
+    shown = log.items != NOTHING
+    given = known = None
+    if logging is not None and gamma is not None:
+        checked_logging(np.where(shown, chances_of(units, 1, logging)[units.logged], 1.0), log)
+        users = Browsing(gamma.of(logging.items, logging.contexts), table)
+        known = _masses(units, 1, logging, users.exposures)
+        given = known[units.logged]
+    return Weighing(
+        log.rewards if rewards_of(log, metric) is log.rewards else (log.rewards > 0).astype(np.float64),
+        np.where(shown, table[np.arange(log.positions), log.last_clicks], 0.0),
+        units,
+        _target(units, policy, table, gamma, metric),
+        logging=given,
+        logged_masses=known,
+        clip=clip,
+        normalise=normalise,
+        pooled=True,
+    ), OBSERVED if given is None else GIVEN
+
+
+def _target(
+    units: Units, policy: Policy, table: Floats, gamma: Attractiveness | None, metric: Metric
+) -> Callable[[Floats], Target]:
+    """Return what gives ⟨W̃, Φ⟩ of each item: always the same if γ is known, else from the items' rates in the log."""
+    inside = policy.items != NOTHING
+
+    def target(attractiveness: Floats) -> Target:
+        users = Browsing(attractiveness, table)
+        seen, slopes = (
+            (users.exposures, users.slopes) if metric == "sum" else (users.first_exposures, users.first_slopes)
+        )
+        masses = _masses(units, 0, policy, seen * inside)
+        totals = policy.chances * (seen * inside).sum(axis=1)
+        expected = added(units.context_of[0], totals, units.contexts + 1)[:-1]
+        return Target(masses, masses if gamma else _masses(units, 0, policy, slopes * inside), expected)
+
+    if gamma is None:
+        return lambda rate: target(np.where(inside, rate[units.shown[0]], 0.0))
+    exact = target(gamma.of(policy.items, policy.contexts))
+    return lambda _: exact
+
+
+def _masses(units: Units, which: int, policy: Policy, seen: Floats) -> Floats:
+    return added(units.shown[which], policy.chances[:, None] * seen, units.count)
+
+
+def fitting_table(examination: ArrayLike, positions: int) -> Floats:
+    """Return a checked table that covers lists of ``positions``."""
+    table = checked_table(examination)
+    if len(table) < positions:
+        raise ValueError(f"examination covers {len(table)} positions, but there are lists of {positions}; fit it anew")
+    return table

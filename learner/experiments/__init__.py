@@ -1,0 +1,1 @@
+"""The paper's experiments, redone: who plays, where, and what the numbers say."""

@@ -1,0 +1,246 @@
+"""The Faust app: samples in, snapshots out to Kafka and Redis, health on a web port.
+
+Faust gives the worker, the group membership, the agent, the web port and the command line. What makes learning exactly
+once is below it: transactions, the progress they carry, and the check that no record is missing before a round.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import faust
+from aiokafka.errors import IllegalStateError
+from faust.auth import SASLCredentials, SSLCredentials
+from faust.types import TP
+from kafka.errors import KafkaError
+
+from streams.learn import RawRecord
+from streams.learn_web import LearnHealth, add_web
+from streams.learning import HOPELESS, Delivered, Learning
+from streams.owner import Store
+from streams.parameters import SourceAway
+from streams.settings import Settings, SettingsError, load
+from streams.topics import Topics
+from streams.transport import LearnConsumer, LearnTransport, trail_of
+
+log = logging.getLogger(__name__)
+
+ROUND_RECORDS = 64  # of up to 512 KB each; a round ends with these or when publish_every has passed
+
+
+class LearnApp(faust.App):
+    """A Faust app without tables, whose consumer reads committed records from where the learners are."""
+
+    learning: Learning
+    was_assigned = False
+
+    @property
+    def samples_consumer(self) -> LearnConsumer:
+        """The consumer, by what it can do beyond Faust's."""
+        return cast(LearnConsumer, self.consumer)
+
+    def learned_offsets(self) -> Mapping[int, int]:
+        """Return the next offset to learn of each partition that is restored."""
+        return self.learning.offsets()
+
+    def _new_transport(self) -> LearnTransport:
+        return LearnTransport(self.conf.broker_consumer, self)
+
+    def _create_directories(self) -> None:
+        """Make none: there are no tables, the log is the state."""
+
+
+class LearnWorker(faust.Worker):
+    """A worker that ends within 8 s of a signal, also while Kafka is away and Faust waits to take leave of it.
+
+    Nothing is lost by that: what is not committed yet is learned again by whoever comes next.
+    """
+
+    def _schedule_shutdown(self, signal: signal.Signals) -> None:
+        limit = threading.Timer(8.0, self._leave)
+        limit.daemon = True
+        limit.start()
+        super()._schedule_shutdown(signal)
+
+    def _leave(self) -> None:
+        log.warning("Kafka does not answer; leaving without taking leave")
+        logging.shutdown()
+        os._exit(0)
+
+
+def create_app(settings: Settings) -> LearnApp:
+    """Return the Faust app: samples in, snapshots out."""
+    client = settings.kafka_client()
+    app = LearnApp(
+        f"{settings.topic_prefix}glimpse-learn",
+        broker=[f"kafka://{server}" for server in client["bootstrap_servers"]],
+        broker_credentials=credentials(client),
+        broker_session_timeout=10.0,  # how long the partitions of a killed worker wait for their next owner
+        broker_heartbeat_interval=2.0,
+        broker_commit_interval=1.0,
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=8 << 20,
+        key_serializer="raw",
+        value_serializer="raw",
+        stream_buffer_maxsize=ROUND_RECORDS,
+        stream_wait_empty=False,  # rounds are whole or undone, so that a rebalance need not wait for one
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        web_bind=settings.web_host,
+        web_host=settings.web_host,
+        web_port=settings.web_port or free_port(settings.web_host, 0),
+        worker_redirect_stdouts=False,
+        Worker=LearnWorker,
+    )
+    samples = app.topic(Topics.of(settings).samples, key_type=bytes, value_type=bytes)
+    add_learn(app, samples, settings)
+    add_web(app, LearnHealth(app.learning, lagging=partial(lagging, app, samples), assigned=lambda: app.was_assigned))
+    return app
+
+
+def add_learn(app: LearnApp, samples: Any, settings: Settings) -> None:
+    """Add the agent that learns rounds of samples, and the tasks that keep partitions restored and Redis filled."""
+    topic = samples.get_topic_name()
+
+    async def seek(partition: int, offset: int) -> int:
+        try:
+            return await app.samples_consumer.seek_numbered(TP(topic, partition), offset)
+        except IllegalStateError as error:
+            raise LookupError(f"samples partition {partition} is not assigned") from error
+
+    app.learning = Learning(settings, seek=seek)
+
+    @app.agent(samples, name="learn")
+    async def learn(events: Any) -> None:
+        async for batch in events.take_events(ROUND_RECORDS, within=settings.publish_every_s):
+            await app.learning.take([delivered(event.message) for event in batch])
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def keep_restored() -> None:
+        while not app.should_stop:
+            await app.learning.tend()
+            if app.learning.hopeless is not None:
+                await app.crash(app.learning.hopeless)
+            await asyncio.sleep(min(0.5, settings.publish_every_s))
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def keep_online() -> None:
+        await app.learning.keep_online()
+
+    async def assigned(sender: Any, /, *places: set[TP], **_: Any) -> None:
+        app.learning.assign(place.partition for place in places[0] if place.topic == topic)
+        app.was_assigned = True
+
+    async def before_shutdown(sender: Any, /, *_: Any, **__: Any) -> None:
+        await app.learning.stop()
+
+    app.on_partitions_assigned.connect(assigned)
+    app.on_before_shutdown.connect(before_shutdown)
+
+
+def lagging(app: LearnApp, samples: Any, partition: int) -> bool:
+    """Return whether a partition has records that are not fetched, or not learned yet."""
+    place = TP(samples.get_topic_name(), partition)
+    try:
+        fetched_to = app.samples_consumer.trail(place).offset
+        return app.samples_consumer.waiting(place) or fetched_to > app.learned_offsets().get(partition, fetched_to)
+    except LookupError:
+        return False
+
+
+def delivered(message: Any) -> Delivered:
+    """Return a message of Faust as what is learned."""
+    record = RawRecord(message.offset, message.value, message.key, round(message.timestamp * 1000))
+    trail = trail_of(message.headers)
+    return Delivered(message.partition, trail.seek, trail.offset, record)
+
+
+def credentials(client: Mapping[str, Any]) -> SASLCredentials | SSLCredentials | None:
+    """Return what Faust must know to be let in, from what kafka-python must know."""
+    protocol = client.get("security_protocol", "PLAINTEXT")
+    if protocol.startswith("SASL"):
+        return SASLCredentials(
+            username=client["sasl_plain_username"],
+            password=client["sasl_plain_password"],
+            mechanism=client["sasl_mechanism"],
+            ssl_context=client.get("ssl_context"),
+        )
+    return SSLCredentials(client["ssl_context"]) if protocol == "SSL" else None
+
+
+def run(settings: Settings) -> int:
+    """Learn until SIGTERM; return the exit code. What cannot work is said in one line before anything starts."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the worker listens itself, there is nothing to end
+    store = Store(settings)
+    try:
+        settings = replace(settings, web_port=free_port(settings.web_host, settings.web_port))
+        store.check()
+    except (*HOPELESS, SourceAway, SettingsError, KafkaError) as error:
+        place = f"Kafka at {settings.kafka} does not answer: " if isinstance(error, KafkaError) else ""
+        print(f"glimpse learn: {place}{error}", file=sys.stderr)
+        return 1
+    finally:
+        store.close()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("streams").setLevel(logging.INFO)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Seldom())
+    app = create_app(settings)
+    log.info(
+        "learning %s; health on http://%s:%d/readyz", ", ".join(settings.buckets), settings.web_host, settings.web_port
+    )
+    worker = app.Worker(quiet=True, override_logging=False)
+    worker.spinner = None  # it writes to the terminal however quiet
+    try:
+        worker.execute_from_commandline()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except HOPELESS as error:
+        print(f"glimpse learn: {error}", file=sys.stderr)
+        code = 1
+    return code
+
+
+class Seldom(logging.Filter):
+    """Lets a library say the same thing every 10 s: aiokafka says it ten times a second while a broker is away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[str, object], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether this record should be written."""
+        if record.name.startswith("streams"):
+            return True
+        known = self._said.get((record.name, record.msg))
+        if known is not None and record.created - known < 10:
+            return False
+        self._said[record.name, record.msg] = record.created
+        return True
+
+
+def free_port(host: str, port: int) -> int:
+    """Return ``port`` if it is free, or any free one for 0."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise SettingsError("web_port", port, f"must be free on {host}, or 0 for any ({error.strerror})") from error
+        return int(probe.getsockname()[1])
+
+
+def __getattr__(name: str) -> Any:
+    """Make ``app`` when `faust -A streams.app` asks for it, so that importing this module reads no environment."""
+    if name == "app":
+        globals()["app"] = create_app(load())
+        return globals()["app"]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

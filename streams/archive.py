@@ -1,0 +1,276 @@
+"""Topics as directories of Avro container files: one folder per topic, one per partition, offsets and time stamps kept.
+
+archive/impressions/topic.json                        its name, id and number of partitions
+archive/impressions/0/00000000000000000000.avro       a segment of partition 0, named after its first offset
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from streams.codecs import default_codec
+from streams.log_block import LogBlock
+from streams.segment import ArchiveCorrupt, ArchiveError, Segment
+
+__all__ = ["Archive", "ArchiveCorrupt", "ArchiveError", "ArchivedLog", "LogWriter", "Position"]
+
+log = logging.getLogger(__name__)
+
+FORMAT = "glimpse-archive-1"
+BLOCK_BYTES = 2 << 20  # of payload, about 3,000 impressions
+SEGMENT_BYTES = 128 << 20
+_FOREVER = 1 << 62
+
+
+class Position(NamedTuple):
+    """A place in a partition's files, to come back to."""
+
+    segment: str
+    size: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """What is known about an archived topic besides its records."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    format: str = FORMAT
+
+
+class Archive:
+    """A directory of topics. Reading needs no lock; ``writing`` keeps a second writer out."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def open(cls, path: Path | str) -> Archive:
+        """Return the archive at ``path``, or refuse what is none."""
+        archive = cls(path)
+        if not archive.topics():
+            raise ArchiveError(
+                f"{archive.path} is no archive: wanted folders of topics, each with a topic.json; {archive._there()}; "
+                "make one: glimpse archive"
+            )
+        return archive
+
+    def _there(self) -> str:
+        if not self.path.is_dir():
+            return "it is a file" if self.path.exists() else "there is no such directory"
+        return f"it holds {', '.join(sorted(found.name for found in self.path.iterdir())[:5]) or 'nothing'}"
+
+    def topics(self) -> list[str]:
+        """Return the names of the topics that are here."""
+        return sorted(file.parent.name for file in self.path.glob("*/topic.json"))
+
+    def add_topic(self, name: str, *, partitions: int, topic_id: str | None = None, topic: str | None = None) -> None:
+        """Make room for a topic, or check that the one that is here is the same."""
+        folder = self.path / name
+        wanted = TopicInfo(topic or name, topic_id or uuid.uuid4().hex, partitions)
+        if (folder / "topic.json").exists():
+            info = self.info(name)
+            if info.partitions != partitions or (topic_id is not None and info.topic_id != topic_id):
+                raise ArchiveError(
+                    f"{folder} holds topic {info.topic!r} of id {info.topic_id} with {info.partitions} partitions, not "
+                    f"{wanted.topic!r} of id {wanted.topic_id} with {partitions}; take another directory"
+                )
+            return
+        for number in range(partitions):
+            (folder / str(number)).mkdir(parents=True, exist_ok=True)
+        replace_file(folder / "topic.json", json.dumps(asdict(wanted), indent=2).encode() + b"\n")
+
+    def info(self, name: str) -> TopicInfo:
+        """Return what is known about a topic."""
+        file = self.path / name / "topic.json"
+        try:
+            info = TopicInfo(**json.loads(file.read_bytes()))
+        except FileNotFoundError:
+            known = ", ".join(self.topics()) or "none"
+            raise ArchiveError(f"{self.path} has no topic {name!r}; its topics: {known}") from None
+        except (OSError, ValueError, TypeError) as error:
+            raise ArchiveError(f"{file} cannot be read: {error}") from error
+        if info.format != FORMAT or not isinstance(info.partitions, int):
+            raise ArchiveError(f"{file} is of format {info.format!r}; this version reads {FORMAT!r}")
+        return info
+
+    def log(self, name: str, partition: int) -> ArchivedLog:
+        """Return one partition of a topic."""
+        info = self.info(name)
+        if not 0 <= partition < info.partitions:
+            raise ArchiveError(f"{self.path / name} has partitions 0 to {info.partitions - 1}, not {partition}")
+        return ArchivedLog(self.path / name / str(partition), info.topic, partition)
+
+    def logs(self, name: str) -> list[ArchivedLog]:
+        """Return all partitions of a topic."""
+        return [self.log(name, number) for number in range(self.info(name).partitions)]
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Keep other writers out meanwhile."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("wb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ArchiveError(f"another process writes to {self.path}; wait for it, or stop it") from error
+            yield
+
+
+class ArchivedLog:
+    """One partition of an archived topic."""
+
+    def __init__(self, path: Path, topic: str, partition: int) -> None:
+        self.path, self.topic, self.partition = path, topic, partition
+
+    def segments(self) -> list[Path]:
+        """Return its files in the order of their offsets."""
+        return sorted(self.path.glob("*.avro"))
+
+    @property
+    def size_bytes(self) -> int:
+        """How much its files take."""
+        return sum(file.stat().st_size for file in self.segments())
+
+    @property
+    def start(self) -> int:
+        """The first offset that it covers."""
+        files = self.segments()
+        return int(files[0].stem) if files else 0
+
+    @cached_property
+    def end(self) -> int:
+        """The offset after the last that it covered when this was first asked."""
+        files = self.segments()
+        if not files:
+            return 0
+        end, _ = Segment(files[-1]).end()
+        return int(files[-1].stem) if end is None else end
+
+    def read(self, start: int = 0, stop: int = _FOREVER) -> Iterator[LogBlock]:
+        """Yield its blocks from offset ``start`` up to ``stop``, cut to that range."""
+        files = self.segments()
+        firsts = [int(file.stem) for file in files]
+        for index, file in enumerate(files):
+            if firsts[index] >= stop:
+                return
+            last = index == len(files) - 1
+            if not last and firsts[index + 1] <= start:
+                continue
+            end = firsts[index]
+            for block, _ in Segment(file).blocks(last=last):
+                end = block.next_offset
+                cut = np.searchsorted(block.offsets, [start, stop]).tolist()
+                if cut[0] < cut[1]:
+                    yield block.part(*cut)
+                if end >= stop:
+                    return
+            if not last and end != firsts[index + 1]:
+                raise ArchiveCorrupt(
+                    f"{file} ends at offset {end}, but the next file begins at {firsts[index + 1]}; a file is missing"
+                )
+
+
+class LogWriter:
+    """Appends blocks to one partition; whatever was torn by a crash is cut first.
+
+    Parameters
+    ----------
+    log
+        The partition.
+    start
+        The first offset to come, when the partition is empty.
+    at
+        Where to go on: what was written after this place is dropped.
+    """
+
+    def __init__(
+        self, log: ArchivedLog, *, start: int = 0, at: Position | None = None, codec: str | None = None
+    ) -> None:
+        self.log = log
+        self._codec = codec or default_codec()
+        if at is not None:
+            self._drop_after(at)
+        files = log.segments()
+        path = files[-1] if files else self._new(start)
+        self._segment, self._file = Segment(path), _appending(path)
+        next_offset, end = self._segment.end()
+        self.next_offset = int(path.stem) if next_offset is None else next_offset
+        self._cut(end)
+
+    def _drop_after(self, at: Position) -> None:
+        kept = [file for file in self.log.segments() if file.name <= at.segment]
+        if not kept or kept[-1].name != at.segment or kept[-1].stat().st_size < at.size:
+            raise ArchiveCorrupt(f"{self.log.path / at.segment} is gone or shorter than the {at.size} bytes it had")
+        for file in self.log.segments():
+            if file.name > at.segment:
+                file.unlink()
+        os.truncate(kept[-1], at.size)
+
+    def _cut(self, end: int) -> None:
+        torn = self._file.seek(0, os.SEEK_END) - end
+        if torn:
+            log.warning("%s: cut %d bytes of a torn last block", self._segment.path, torn)
+            self._file.truncate(end)
+            self._file.seek(end)
+
+    def _new(self, start: int) -> Path:
+        path = self.log.path / f"{start:020}.avro"
+        metadata = {"glimpse.topic": self.log.topic, "glimpse.partition": str(self.log.partition)}
+        return Segment.create(path, metadata, codec=self._codec).path
+
+    @property
+    def position(self) -> Position:
+        """Where the next block goes."""
+        return Position(self._segment.path.name, self._file.tell(), self.next_offset)
+
+    def append(self, block: LogBlock) -> None:
+        """Write a block whose offsets follow those before."""
+        if (len(block) and block.offsets[0] < self.next_offset) or block.next_offset <= self.next_offset:
+            raise ArchiveError(f"{self.log.path} goes on at offset {self.next_offset}, got a block before that")
+        if self._file.tell() > SEGMENT_BYTES:
+            self._file.close()
+            path = self._new(self.next_offset)
+            self._segment, self._file = Segment(path), _appending(path)
+        self._file.write(self._segment.pack(block))
+        self._file.flush()  # the system has it: a kill loses nothing
+        self.next_offset = block.next_offset
+
+    def sync(self) -> None:
+        """Wait until the disk has it: a power cut loses nothing."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+def _appending(path: Path) -> BinaryIO:
+    file = path.open("r+b")
+    file.seek(0, os.SEEK_END)
+    return file
+
+
+def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Write a file as a whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+    beside.replace(path)

@@ -1,0 +1,103 @@
+"""Rows of finished lists in, SampleBatch records of at most 512 KB out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.records import SampleBatch
+
+MAX_RECORD_BYTES = 512 * 1024
+_RECORD_BYTES = 512  # header, bucket name, dimension and the lengths of 13 columns
+_LIST_BYTES = 1 + 1 + 8 + 4 + 8 + 4 + 8 + 4  # the columns with an entry per list, and the length of its id
+_ID_BYTES = 256  # what a list's id may take when a bucket is checked
+
+
+def list_bytes(rows: int, dim: int) -> int:
+    """Return how many bytes a list of ``rows`` rows takes in a record, at most (with an id of common length)."""
+    return rows * (18 + 4 * dim) + _LIST_BYTES + _ID_BYTES
+
+
+class Lists(NamedTuple):
+    """Lists of one bucket in columns: five with an entry per row, the others with an entry per list."""
+
+    items: NDArray[np.int64]
+    positions: NDArray[np.uint8]
+    last_clicks: NDArray[np.uint8]
+    rewards: NDArray[np.float64]
+    contexts: NDArray[np.float32]
+    ids: NDArray[np.object_]
+    sizes: NDArray[np.uint8]
+    shown_at: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    epochs: NDArray[np.int32]
+    ranked_by: NDArray[np.int64]
+
+    def bytes_each(self) -> NDArray[np.int64]:
+        """Return how many bytes each list takes in a record."""
+        per_row = 18 + 4 * self.contexts.shape[1]
+        ids = np.fromiter((len(name) for name in self.ids), np.int64, len(self.ids))
+        sizes: NDArray[np.int64] = self.sizes * np.int64(per_row)
+        return sizes + 4 * ids + _LIST_BYTES  # a character takes at most 4 bytes
+
+    def part(self, start: int, stop: int) -> Lists:
+        """Return lists ``start`` to ``stop``."""
+        ends = np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
+        rows = slice(int(ends[start]), int(ends[stop]))
+        columns: list[Any] = [column[rows] for column in self[:5]]
+        columns += [column[start:stop] for column in self[5:]]
+        return Lists(*columns)
+
+
+def learn(bucket: str, partition: int, lists: Lists) -> Iterator[SampleBatch]:
+    """Yield ``lists`` as records to learn from."""
+    cuts = _cuts(lists.bytes_each())
+    for start, stop in cuts:
+        part = lists if len(cuts) == 1 else lists.part(start, stop)
+        yield _record(bucket, partition, part, np.ones(stop - start, np.int8))
+
+
+def correct(bucket: str, partition: int, old: Lists, new: Lists) -> Iterator[SampleBatch]:
+    """Yield records that take back ``old`` and learn ``new``, list by list the same; both stand in one record."""
+    for start, stop in _cuts(old.bytes_each() + new.bytes_each()):
+        pair: Any = zip(old.part(start, stop), new.part(start, stop), strict=True)
+        columns = [np.concatenate(both) for both in pair]
+        yield _record(bucket, partition, Lists(*columns), np.repeat(np.array([-1, 1], np.int8), stop - start))
+
+
+def _cuts(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return where to cut lists of these sizes, so that each part fits a record.
+
+    >>> _cuts(np.array([200_000, 200_000, 200_000, 600_000, 1]))
+    [(0, 2), (2, 3), (3, 4), (4, 5)]
+    """
+    ends, start, cuts = np.cumsum(sizes), 0, []
+    while start < len(sizes):
+        room = MAX_RECORD_BYTES - _RECORD_BYTES + (int(ends[start - 1]) if start else 0)
+        stop = max(start + 1, int(np.searchsorted(ends, room, side="right")))
+        cuts.append((start, stop))
+        start = stop
+    return cuts
+
+
+def _record(bucket: str, partition: int, lists: Lists, signs: NDArray[np.int8]) -> SampleBatch:
+    return SampleBatch(
+        bucket=bucket,
+        dim=lists.contexts.shape[1],
+        items=lists.items.tobytes(),
+        positions=lists.positions.tobytes(),
+        last_clicks=lists.last_clicks.tobytes(),
+        rewards=lists.rewards.tobytes(),
+        contexts=lists.contexts.tobytes(),
+        impression_ids=lists.ids.tolist(),
+        sizes=lists.sizes.tobytes(),
+        signs=signs.tobytes(),
+        shown_at_ms=lists.shown_at.tobytes(),
+        source_partitions=np.full(len(signs), partition, "<i4").tobytes(),
+        source_offsets=lists.offsets.tobytes(),
+        ranked_by_epochs=lists.epochs.tobytes(),
+        ranked_by_offsets=lists.ranked_by.tobytes(),
+    )

@@ -1,0 +1,123 @@
+"""Clicks that have no list yet: kept until one comes, or until none can come any more."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Logged(Protocol):
+    """A record of a log, as kafka-python gives it."""
+
+    @property
+    def offset(self) -> int:
+        """Place in the partition."""
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since 1970, of the broker (LogAppendTime) or of the producer (CreateTime)."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The session id."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The event."""
+
+
+class Clicks(NamedTuple):
+    """Clicks in columns, in the order of their log."""
+
+    records: list[Any]
+    ids: list[str]
+    position: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    clicked_at: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    floor: NDArray[np.int64]  # of the clicks log at each: lists shown before it are closed to the click
+
+    def pick(self, which: NDArray[Any]) -> Clicks:
+        """Return the clicks at these indices or under this mask."""
+        indices = np.flatnonzero(which).tolist() if which.dtype == np.bool_ else which.tolist()
+        return Clicks(
+            [self.records[index] for index in indices],
+            [self.ids[index] for index in indices],
+            *(column[which] for column in self[2:]),
+        )
+
+    @classmethod
+    def of(cls, rows: Iterable[Waiting]) -> Clicks:
+        """Return single clicks as columns."""
+        records, ids, *numbers = zip(*rows, strict=True)
+        return cls(list(records), list(ids), *(np.array(column) for column in numbers))
+
+
+class Waiting(NamedTuple):
+    """One click; the fields of Clicks."""
+
+    record: Logged
+    impression_id: str
+    position: int
+    reward: float
+    clicked_at: int
+    offset: int
+    floor: int
+
+
+class WaitingClicks:
+    """Clicks without a list, by impression id, by age and by offset."""
+
+    def __init__(self) -> None:
+        self._clicks: dict[int, Waiting] = {}  # by offset
+        self._of_list: dict[str, list[int]] = {}
+        self._oldest: list[tuple[int, int]] = []  # a heap of (clicked at, offset)
+        self._offsets: deque[int] = deque()  # rising, some of clicks that are gone
+
+    def __len__(self) -> int:
+        return len(self._clicks)
+
+    def __contains__(self, impression_id: str) -> bool:
+        return impression_id in self._of_list
+
+    def add(self, clicks: Clicks) -> None:
+        """Keep ``clicks``."""
+        columns = (column.tolist() for column in clicks[2:])
+        for click in map(Waiting._make, zip(clicks.records, clicks.ids, *columns, strict=True)):
+            self._clicks[click.offset] = click
+            self._of_list.setdefault(click.impression_id, []).append(click.offset)
+            heappush(self._oldest, (click.clicked_at, click.offset))
+            if not self._offsets or click.offset > self._offsets[-1]:
+                self._offsets.append(click.offset)  # else it waited before, and its offset is still in the line
+
+    def take(self, impression_id: str) -> list[Waiting]:
+        """Remove and return the clicks on one list."""
+        return [self._clicks.pop(offset) for offset in self._of_list.pop(impression_id)]
+
+    def dismiss(self, before_ms: int) -> list[Waiting]:
+        """Remove and return the clicks made before ``before_ms``."""
+        gone = []
+        while self._oldest and self._oldest[0][0] < before_ms:
+            click = self._clicks.pop(heappop(self._oldest)[1], None)
+            if click is not None:
+                gone.append(click)
+                others = self._of_list[click.impression_id]
+                others.remove(click.offset)
+                if not others:
+                    del self._of_list[click.impression_id]
+        return gone
+
+    def offsets(self) -> list[int]:
+        """Return the offsets of all that wait, rising."""
+        return sorted(self._clicks)
+
+    def first_offset(self, otherwise: int) -> int:
+        """Return the lowest offset that waits, or ``otherwise`` when none does."""
+        while self._offsets and self._offsets[0] not in self._clicks:
+            self._offsets.popleft()
+        return self._offsets[0] if self._offsets else otherwise

@@ -1,0 +1,141 @@
+"""Records of ``__consumer_offsets`` in, commits with their time, position and topic id out (pure).
+
+The broker keeps every commit there with the time it was made, which asking a group for its offsets does not tell: only
+so can a consumer that commits without moving be told from one that has stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import uuid
+from typing import NamedTuple
+
+TOPIC = "__consumer_offsets"
+
+
+class Place(NamedTuple):
+    """One partition of one group."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class Committed(NamedTuple):
+    """An offset with what stands beside it."""
+
+    offset: int
+    metadata: str = ""
+    at_ms: int | None = None
+    topic_id: str = ""  # "" when the broker did not note it (before Kafka 4.1)
+
+
+class Standing(NamedTuple):
+    """What a commit means: where its consumer has got to, and in which topic."""
+
+    position: int
+    topic_id: str = ""
+    clock_ms: int | None = None  # of the log at the committed offset
+    problem: str = ""
+
+
+def home_of(group: str, partitions: int) -> int:
+    """Return the partition of ``__consumer_offsets`` that holds a group: by Java's hash of its name.
+
+    >>> home_of("g1", 8), home_of("glimpse-join", 50)
+    (2, 14)
+    """
+    code = 0
+    for unit in struct.unpack(f">{len(group.encode('utf-16-be')) // 2}H", group.encode("utf-16-be")):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    signed = code - (1 << 32) if code >= 1 << 31 else code
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
+
+
+def place_of(key: bytes | None) -> Place | None:
+    """Return whose commit a record is, or None for a record of another kind."""
+    try:
+        version, *_ = struct.unpack_from(">h", key or b"")
+        if version not in (0, 1):
+            return None
+        group, at = _text(key or b"", 2)
+        topic, at = _text(key or b"", at)
+        return Place(group, topic, struct.unpack_from(">i", key or b"", at)[0])
+    except (struct.error, UnicodeDecodeError):
+        return None
+
+
+def committed_of(value: bytes) -> Committed | None:
+    """Return the commit of a record, or None for a version that is not known.
+
+    >>> committed_of(bytes.fromhex("0003000000000000002affffffff0002686900000000000003e8"))
+    Committed(offset=42, metadata='hi', at_ms=1000, topic_id='')
+    """
+    try:
+        version, offset = struct.unpack_from(">hq", value)
+        if not 0 <= version <= 4:
+            return None
+        at = 10 if version < 3 else 14  # from version 3 on a leader epoch follows
+        metadata, at = _text(value, at) if version < 4 else _compact_text(value, at)
+        at_ms = struct.unpack_from(">q", value, at)[0]
+        return Committed(offset, metadata, at_ms, _topic_id(value, at + 8) if version >= 4 else "")
+    except (struct.error, ValueError, IndexError):  # ValueError: text that is none, an id cut short
+        return None
+
+
+def standing_of(commit: Committed, *, join: bool) -> Standing:
+    """Return what a commit means; the join's tells in its metadata how far beyond the offset it has processed.
+
+    >>> standing_of(Committed(5, '{"v":1,"to":9,"topic":"t","clock":1000}'), join=True)
+    Standing(position=9, topic_id='t', clock_ms=1000, problem='')
+    >>> standing_of(Committed(5, "by hand"), join=True).problem
+    "its commit carries 'by hand' and not the join's notes: was the offset set by another tool?"
+    """
+    if not join:
+        return Standing(commit.offset, commit.topic_id)
+    try:
+        notes = json.loads(commit.metadata)
+        position, clock = int(notes["to"]), int(notes["clock"])
+        return Standing(position, str(notes["topic"] or commit.topic_id), clock if clock > 0 else None)
+    except (ValueError, TypeError, KeyError):
+        found = f"{commit.metadata!r:.40}" if commit.metadata else "nothing"
+        problem = f"its commit carries {found} and not the join's notes: was the offset set by another tool?"
+        return Standing(commit.offset, commit.topic_id, None, problem)
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    size = struct.unpack_from(">h", data, at)[0]
+    end = at + 2 + size
+    if size < 0 or end > len(data):
+        raise struct.error("text beyond the record's end")
+    return data[at + 2 : end].decode(), end
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def _compact_text(data: bytes, at: int) -> tuple[str, int]:
+    size, at = _varint(data, at)
+    end = at + max(size - 1, 0)
+    if end > len(data):
+        raise struct.error("text beyond the record's end")
+    return data[at:end].decode(), end
+
+
+def _topic_id(data: bytes, at: int) -> str:
+    tags, at = _varint(data, at)
+    for _ in range(tags):
+        tag, at = _varint(data, at)
+        size, at = _varint(data, at)
+        if tag == 0 and size == 16:
+            return str(uuid.UUID(bytes=data[at : at + 16]))
+        at += size
+    return ""

@@ -1,0 +1,99 @@
+"""A directory of archived topics in, looks out, in the order of the records' own time; what is appended is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heapreplace
+from pathlib import Path
+
+from streams.archive import Archive, ArchivedLog, ArchiveError
+from streams.dashboard.source import TOPICS, Entry, Look
+from streams.log_block import LogBlock
+from streams.parameters import SourceAway
+
+LOOK_BYTES = 8 << 20
+
+Blocks = tuple[int, int, str, LogBlock]  # first time stamp, number of the log, topic, the block
+
+
+class ArchiveSource:
+    """Reads an archive as if it happened: its clock is the newest time stamp that was read."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path)
+        self._next: dict[tuple[str, int], int] = {}
+        self._sizes: dict[tuple[str, int], int] = {}
+        self._clock_ms = 0
+        self._running: Iterator[tuple[str, int, LogBlock]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The directory."""
+        return f"archive {self._path}"
+
+    def close(self) -> None:
+        """Nothing is held open between looks."""
+        self._running = None
+
+    def look(self) -> Look:
+        """Return the next records, or what was appended since the last look; SourceAway when it cannot be read."""
+        entries: dict[str, list[Entry]] = {}
+        left = LOOK_BYTES
+        try:
+            archive = Archive.open(self._path)
+            if self._running is None:
+                self._running = self._merged(archive)
+            while left > 0:
+                found = next(self._running, None)
+                if found is None:
+                    self._running = None
+                    break
+                topic, partition, block = found
+                records = block.records()
+                entries.setdefault(topic, []).extend(Entry(partition, *record) for record in records)
+                left -= len(block.values) + 1
+                self._next[topic, partition] = block.next_offset
+                self._clock_ms = max(self._clock_ms, int(block.timestamps_ms.max(initial=0)))
+        except (ArchiveError, OSError) as error:
+            self._running = None
+            raise SourceAway(f"{self.name} cannot be read: {error}") from error
+        ends: dict[str, dict[int, int]] = {}
+        for (topic, partition), offset in self._next.items():
+            ends.setdefault(topic, {})[partition] = offset
+        there = archive.topics()
+        return Look(
+            self._clock_ms,
+            entries,
+            ends,
+            missing=tuple(topic for topic in ("samples", "parameters") if topic not in there),
+            behind=self._running is not None,
+            sampled=(len(ends.get("impressions", {})),) * 2,
+        )
+
+    def _merged(self, archive: Archive) -> Iterator[tuple[str, int, LogBlock]]:
+        """Yield new blocks of all topics, the one that begins first next."""
+        logs = [(topic, log) for topic in TOPICS if topic in archive.topics() for log in archive.logs(topic)]
+        grown = [one for one in logs if self._grown(*one)]
+        reading = [log.read(self._next.get((topic, log.partition), 0)) for topic, log in grown]
+        queue: list[Blocks] = []
+        for number, blocks in enumerate(reading):
+            first = next(blocks, None)
+            if first is not None:
+                queue.append((int(first.timestamps_ms[0]), number, grown[number][0], first))
+        heapify(queue)
+        while queue:
+            _, number, topic, block = queue[0]
+            yield topic, grown[number][1].partition, block
+            after = next(reading[number], None)
+            if after is None:
+                queue[0] = queue[-1]
+                queue.pop()
+                heapify(queue)
+            else:
+                heapreplace(queue, (int(after.timestamps_ms[0]), number, topic, after))
+
+    def _grown(self, topic: str, log: ArchivedLog) -> bool:
+        """Return whether a partition's files have changed since they were last read."""
+        size = log.size_bytes
+        before, self._sizes[topic, log.partition] = self._sizes.get((topic, log.partition)), size
+        return size != before

@@ -1,0 +1,73 @@
+"""Sections in, messages out: each page is sent only what it does not have yet."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.dashboard.state import State, View
+from streams.dashboard.timeline import Timeline
+
+BY_ROW = ("snapshots", "letters", "partitions", "fresh")  # tables of which only changed rows travel
+
+
+class Feed:
+    """What one page has been sent so far; a message holds the sections, rows and bins that have changed since."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._sent: dict[str, Any] = {}
+
+    def message(self, state: State) -> str:
+        """Return the news as JSON, never empty: the time is always in it."""
+        news: dict[str, Any] = {}
+        with state.changed:
+            for name, section in state.sections(self.view).items():
+                found = self._news(name, section)
+                if found is not None:
+                    news[name] = found
+        return json.dumps(news, separators=(",", ":"), allow_nan=False)
+
+    def _news(self, name: str, section: Any) -> Any:
+        if isinstance(section, Timeline):
+            return self._bins(name, section)
+        if name in BY_ROW:
+            return self._rows(name, section)
+        before = self._sent.get(name, _NOTHING)
+        self._sent[name] = section
+        return None if before == section else {"is": section}
+
+    def _rows(self, name: str, section: dict[str, Any]) -> dict[str, Any] | None:
+        before = self._sent.get(name)
+        self._sent[name] = section
+        if before is None:
+            return {"set": section}
+        changed = {key: row for key, row in section.items() if before.get(key) != row}
+        gone = [key for key in before if key not in section]
+        return {"set": changed, "gone": gone} if changed or gone else None
+
+    def _bins(self, name: str, timeline: Timeline) -> dict[str, Any] | None:
+        """Return the bins that changed, as [bin, columns × fields]; all that hold anything after a change of width."""
+        before: tuple[int, int, NDArray[np.int64]] | None = self._sent.get(name)
+        values = timeline.values
+        self._sent[name] = timeline.width_ms, timeline.start, values.copy()
+        known = np.zeros_like(values)
+        fresh = before is None or before[0] != timeline.width_ms
+        if before is not None and not fresh:
+            shift = timeline.start - before[1]
+            old = before[2][max(shift, 0) : len(values) + min(shift, 0)]
+            at = max(-shift, 0)
+            known[at : at + len(old), : old.shape[1]] = old
+        changed = np.flatnonzero((values != known).any(axis=(1, 2)))
+        if not fresh and not len(changed):
+            return None
+        bins = [[timeline.start + int(number), values[number].reshape(-1).tolist()] for number in changed]
+        return {"width": timeline.width_ms, "count": timeline.bins, "fields": values.shape[2], "bins": bins} | (
+            {"new": True} if fresh else {}
+        )
+
+
+_NOTHING = object()

@@ -1,0 +1,147 @@
+"""Dead letters in, refusals by reason out, with the newest raw records to look at."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from schemas.codec import MAX_BYTES, SchemaError, decode
+from schemas.records import DeadLetter
+from streams.dashboard.source import Entry
+
+KEPT, KEPT_BYTES, REASONS = 400, 16 << 20, 200
+SHOWN_BYTES, SHOWN_NUMBERS = 4096, 60
+_VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+±]?\b\d[\d.,e+-]*\b|\b[0-9a-f]{12,}\b")
+
+
+def kind_of(reason: str) -> str:
+    """Return a reason without what varies from record to record.
+
+    >>> kind_of("position 14 is beyond the list of 12; check the producer's K")
+    "position … is beyond the list of …; check the producer's K"
+    >>> kind_of("unknown bucket 'x'; configured are a, b")
+    'unknown bucket …; configured are a, b'
+    """
+    return _VARIES.sub("…", reason)
+
+
+@dataclass(slots=True)
+class Reason:
+    """Refusals for one reason from one topic."""
+
+    number: int
+    topic: str
+    text: str
+    count: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+
+
+class Letters:
+    """Counts refusals by source topic and reason, and keeps the newest 400 records, 16 MB at most."""
+
+    def __init__(self) -> None:
+        self.reasons: OrderedDict[tuple[str, str], Reason] = OrderedDict()  # the newest last
+        self.total = 0
+        self._kept: OrderedDict[str, tuple[int, int, DeadLetter]] = OrderedDict()
+        self._bytes = self._numbers = 0
+
+    def add(self, entries: list[Entry]) -> None:
+        """Take records of the dead-letters topic; what is none itself counts under its own reason."""
+        for entry in entries:
+            try:
+                letter: DeadLetter = decode(entry.value or b"", DeadLetter, max_bytes=4 * MAX_BYTES)
+            except SchemaError as error:
+                place = ("dead-letters", entry.partition, entry.offset, entry.timestamp_ms)
+                letter = DeadLetter(*place, entry.key, entry.value, f"not a dead letter: {error}")
+            self._count(entry, letter)
+
+    def _count(self, entry: Entry, letter: DeadLetter) -> None:
+        key = letter.topic, kind_of(letter.reason)
+        if key not in self.reasons:
+            self._numbers += 1
+            self.reasons[key] = Reason(self._numbers, *key, first_ms=entry.timestamp_ms)
+        reason = self.reasons[key]
+        reason.count += 1
+        reason.last_ms = max(reason.last_ms, entry.timestamp_ms)
+        self.total += 1
+        self.reasons.move_to_end(key)
+        while len(self.reasons) > REASONS:
+            self.reasons.popitem(last=False)
+        self._kept[f"{entry.partition}-{entry.offset}"] = reason.number, entry.timestamp_ms, letter
+        self._bytes += len(letter.value or b"")
+        while len(self._kept) > KEPT or self._bytes > KEPT_BYTES:
+            _, (_, _, gone) = self._kept.popitem(last=False)
+            self._bytes -= len(gone.value or b"")
+
+    def of_reason(self, number: int, *, most: int = 50) -> list[dict[str, Any]]:
+        """Return where the newest records with a reason lie, newest first."""
+        found = [(name, at, letter) for name, (reason, at, letter) in self._kept.items() if reason == number]
+        found.sort(key=lambda one: -one[1])  # partitions are read one after another
+        return [
+            {
+                "id": name,
+                "at": at,
+                "place": f"{letter.topic}/{letter.partition}@{letter.offset}",
+                "bytes": len(letter.value or b""),
+                "reason": letter.reason,
+            }
+            for name, at, letter in found[:most]
+        ]
+
+    def open(self, name: str) -> dict[str, Any] | None:
+        """Return one record for people: where it was, why it was refused, its bytes, and what they decode to."""
+        if name not in self._kept:
+            return None
+        _, at, letter = self._kept[name]
+        value = letter.value
+        return {
+            "id": name,
+            "at": at,
+            "topic": letter.topic,
+            "partition": letter.partition,
+            "offset": letter.offset,
+            "timestamp": letter.timestamp_ms,
+            "reason": letter.reason,
+            "key": None if letter.key is None else letter.key[:256].decode("utf-8", "backslashreplace"),
+            "bytes": None if value is None else len(value),
+            "hex": (value or b"")[:SHOWN_BYTES].hex(),
+            "decoded": decoded(value),
+        }
+
+
+def decoded(value: bytes | None) -> dict[str, Any]:
+    """Return the record in ``value`` field by field, or why there is none."""
+    if value is None:
+        return {"error": "the record has no value (a tombstone)"}
+    try:
+        record = decode(value, max_bytes=4 * MAX_BYTES)
+    except SchemaError as error:
+        return {"error": str(error)}
+    names = [part.name for part in fields(record)]
+    return {"kind": type(record).__name__, "fields": {name: shown(record, name) for name in names}}
+
+
+def shown(record: Any, name: str) -> Any:
+    """Return a field as JSON can hold it: packed columns as numbers, cut when they are many."""
+    value = getattr(record, name)
+    if name == "contexts" and isinstance(value, bytes):
+        value = np.frombuffer(value, "<f4")
+    elif isinstance(value, bytes) and hasattr(record, f"{name}_array"):
+        value = getattr(record, f"{name}_array")
+    if isinstance(value, bytes):
+        return value[:SHOWN_BYTES].hex()
+    if isinstance(value, np.ndarray | list):
+        numbers = value.tolist() if isinstance(value, np.ndarray) else [str(part) for part in value]
+        cut = [round(number, 6) if isinstance(number, float) else number for number in numbers[:SHOWN_NUMBERS]]
+        return {"length": len(numbers), "first": [str(n) if n != n or n in (_INF, -_INF) else n for n in cut]}
+    if isinstance(value, float):
+        return value if np.isfinite(value) else str(value)
+    return value
+
+
+_INF = float("inf")

@@ -1,0 +1,71 @@
+"""Counts in, what was counted lately out: two generations, of which the older one is dropped when a third begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SPAN_MS = 30 * 60_000
+DECADES, PER_DECADE = 8, 10  # of a delay: 0.1 s to four months
+FASTEST_S = 0.1
+
+
+class Recent:
+    """Sums of the last 30 to 60 minutes of a log.
+
+    >>> clicks = Recent((2,))
+    >>> clicks.at(0)[0] += 1
+    >>> clicks.at(SPAN_MS)[0] += 1
+    >>> clicks.total().tolist(), clicks.since_ms
+    ([2.0, 0.0], 0)
+    >>> _ = clicks.at(2 * SPAN_MS)
+    >>> clicks.total().tolist(), clicks.since_ms == SPAN_MS
+    ([1.0, 0.0], True)
+    """
+
+    def __init__(self, shape: tuple[int, ...], span_ms: int = SPAN_MS) -> None:
+        self.span_ms = span_ms
+        self._generation: int | None = None
+        self._now, self._before = np.zeros(shape), np.zeros(shape)
+        self.since_ms = 0
+
+    def at(self, time_ms: int) -> NDArray[np.float64]:
+        """Return the sums to add to at a time; an earlier time adds to the newest sums."""
+        generation = time_ms // self.span_ms
+        if self._generation is None:
+            self._generation, self.since_ms = generation, time_ms
+        elif generation > self._generation:
+            follows = generation == self._generation + 1
+            self._before = self._now if follows else np.zeros_like(self._now)
+            self.since_ms = max(self.since_ms, (generation - follows) * self.span_ms)
+            self._now = np.zeros_like(self._now)
+            self._generation = generation
+        return self._now
+
+    def total(self) -> NDArray[np.float64]:
+        """Return the sums of both generations."""
+        return np.asarray(self._now + self._before)
+
+
+def delay_bins(seconds: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the histogram bin of each delay, ten to a decade from 0.1 s on; the first takes what is faster."""
+    decades = np.log10(np.maximum(seconds, FASTEST_S) / FASTEST_S)
+    return np.asarray(np.minimum(decades * PER_DECADE, DECADES * PER_DECADE - 1), np.int64)
+
+
+def quantile_s(histogram: NDArray[Any], share: float) -> float | None:
+    """Return the delay in seconds below which ``share`` of a histogram lies, None when it is empty.
+
+    >>> counts = np.bincount(delay_bins(np.array([10.0, 10.0, 10.0, 1000.0])))
+    >>> round(quantile_s(counts, 0.75), 1), quantile_s(counts * 0, 0.5)
+    (12.6, None)
+    """
+    total = histogram.sum()
+    if total <= 0:
+        return None
+    below = np.cumsum(histogram)
+    place = min(int(np.searchsorted(below, share * total)), len(histogram) - 1)
+    within = (share * total - (below[place] - histogram[place])) / max(histogram[place], 1e-9)
+    return float(FASTEST_S * 10 ** ((place + min(max(within, 0.0), 1.0)) / PER_DECADE))

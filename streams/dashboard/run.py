@@ -1,0 +1,145 @@
+"""Settings in, a running dashboard out: a thread that reads the log, one that asks for lag, and the server."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any
+
+from streams.archive import Archive
+from streams.dashboard.archive_source import ArchiveSource
+from streams.dashboard.kafka_source import KafkaSource
+from streams.dashboard.server import DashboardServer
+from streams.dashboard.source import Source
+from streams.dashboard.state import State
+from streams.lag_reader import LagReader
+from streams.parameters import SourceAway
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+SHARE, LAG_SHARE = 0.025, 0.015  # of a core: for reading and updating, and for asking for lag
+AGAIN_S, SLOWEST_S = 1.0, 10.0
+LAG_S, SLOWEST_LAG_S = 5.0, 60.0
+
+Lag = Callable[[], dict[str, Any]]  # a report as plain JSON; raises what it cannot help, in one line
+
+
+class Dashboard:
+    """Reads ``source`` and ``lag`` in the background and serves the page; both may be away and come back.
+
+    Parameters
+    ----------
+    settings
+        The buckets and the times of the join.
+    source
+        The log to read.
+    lag
+        What to ask for consumer lag; None where there are no consumers, as in an archive.
+    host, port, token
+        As ``DashboardServer`` takes them.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: Source,
+        *,
+        lag: Lag | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str | None = None,
+    ) -> None:
+        self.state = State(settings, source_name=source.name, consumers=lag is not None)
+        self.server = DashboardServer(self.state, host=host, port=port, token=token)
+        self._source, self._lag = source, lag
+        self._stop = Event()
+        self._lag_used_s = 0.0
+        self._threads = [Thread(target=self._read, name="dashboard-log", daemon=True)]
+        if lag is not None:
+            self._threads.append(Thread(target=self._ask, name="dashboard-lag", daemon=True))
+
+    @property
+    def url(self) -> str:
+        """What to open in a browser."""
+        return self.server.url
+
+    def __enter__(self) -> Dashboard:
+        self.server.start()
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self.server.stop()
+        for thread in self._threads:
+            thread.join(timeout=15)
+
+    def _read(self) -> None:
+        used, said = self._used_s(), ""
+        while not self._stop.is_set():
+            pause, began = AGAIN_S, time.monotonic()
+            try:
+                look = self._source.look()
+                self.state.add(look)
+                took = time.monotonic() - began
+                pause = 0.0 if look.behind else min(max((self._used_s() - used) / SHARE - took, AGAIN_S), SLOWEST_S)
+            except SourceAway as error:
+                self.state.fail(str(error))
+            except Exception as error:  # a surprise must not end the reading: the page shows it, the log has the trace
+                words = f"{type(error).__name__}: {error}"
+                log.log(logging.DEBUG if words == said else logging.ERROR, "the page cannot be fed", exc_info=True)
+                self.state.fail(words)
+                said = words
+            used = self._used_s()
+            self._stop.wait(pause)  # longer after much work, so that everything keeps to its share of a core
+        self._source.close()
+
+    def _used_s(self) -> float:
+        """Return the processor's time of everything but lag: reading, and the pages' updates."""
+        return time.process_time() - self._lag_used_s
+
+    def _ask(self) -> None:
+        assert self._lag is not None
+        while not self._stop.is_set():
+            began = time.process_time()
+            try:
+                self.state.set_lag(self._lag())
+            except Exception as error:  # as above; most are a broker that is away, which the report says in one line
+                log.debug("no lag", exc_info=True)
+                self.state.set_lag(None, str(error) or type(error).__name__)
+            used = time.process_time() - began
+            self._lag_used_s += used
+            self._stop.wait(min(max(used / LAG_SHARE, LAG_S), SLOWEST_LAG_S))
+
+
+def of_kafka(settings: Settings, **options: Any) -> Dashboard:
+    """Return the dashboard of a live pipeline; ``options`` are those of ``Dashboard``."""
+    reader = LagReader(settings)
+    return Dashboard(settings, KafkaSource(settings), lag=lambda: reader.read().to_dict(), **options)
+
+
+def of_archive(settings: Settings, path: Path, **options: Any) -> Dashboard:
+    """Return the dashboard of archived topics; a directory that is none is refused."""
+    Archive.open(path)
+    return Dashboard(settings, ArchiveSource(path), **options)
+
+
+def serve(dashboard: Dashboard, *, say: Callable[[str], None]) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit code."""
+    done = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: done.set())
+    with dashboard:
+        say(f"open {dashboard.url}")
+        while not done.wait(1.0):
+            pass
+    return 0

@@ -1,0 +1,204 @@
+"""The state in, a page with live updates out, on a thread of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from threading import Event, Lock, Thread
+from time import monotonic
+from types import TracebackType
+from urllib.parse import parse_qs, urlsplit
+
+from streams.dashboard.access import HEADERS, Access, is_loopback
+from streams.dashboard.feed import Feed
+from streams.dashboard.state import State, View
+
+log = logging.getLogger(__name__)
+
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+PAGES = ("page.html", "style.css", "icon.svg", "app.js", "charts.js", "format.js", "panels.js", "letters.js")
+MOST_STREAMS = 32
+AT_LEAST_S = 0.5  # between two messages to a page
+HEARTBEAT_S = 10.0  # without news, so that both ends notice a dead line
+
+
+class DashboardError(RuntimeError):
+    """A page that cannot be served as wanted."""
+
+
+class Server(ThreadingHTTPServer):
+    """A server whose open streams never hold back the process's end."""
+
+    daemon_threads = True
+    block_on_close = False
+
+
+class DashboardServer:
+    """Serves the page, its updates, and the dead letters to look at.
+
+    Parameters
+    ----------
+    state
+        What is shown.
+    host, port
+        Where; port 0 takes any free one.
+    token
+        What a browser must bring; needed when others can reach ``host``.
+    """
+
+    def __init__(self, state: State, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
+        if token is None and not is_loopback(host):
+            raise DashboardError(f"{host} can be reached by others; serve it with a token, or on 127.0.0.1")
+        self.state, self.token = state, token
+        self.stopping = Event()
+        self.streams, self._lock = 0, Lock()
+        folder = files("streams.dashboard")
+        self.files = {f"/{name}": folder.joinpath(name).read_bytes() for name in PAGES}
+        self.files["/"] = self.files.pop("/page.html")
+        try:
+            self._server = Server((host, port), handler(self))
+        except OSError as error:
+            raise DashboardError(
+                f"cannot serve on {host}:{port}: {error.strerror}; choose another port, or 0 for any free one"
+            ) from error
+        self.host, self.port = host, int(self._server.server_address[1])
+        self.access = Access(host, self.port, token)
+        self._thread = Thread(target=self._server.serve_forever, args=(0.2,), name="dashboard", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """What to open in a browser."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the streams, stop answering and free the port."""
+        self.stopping.set()
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+    def __enter__(self) -> DashboardServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def join_stream(self) -> bool:
+        """Take one of the places for open pages; return False when there is none."""
+        with self._lock:
+            if self.streams >= MOST_STREAMS:
+                return False
+            self.streams += 1
+            return True
+
+    def leave_stream(self) -> None:
+        """Give the place back."""
+        with self._lock:
+            self.streams -= 1
+
+    def letters(self, name: str, query: dict[str, list[str]]) -> object:
+        """Return one dead letter by its name, or the newest ones of a reason; None when there is none."""
+        with self.state.changed:
+            if name:
+                return self.state.letters.open(name)
+            number = query.get("reason", [""])[0]
+            return self.state.letters.of_reason(int(number)) if number.isdecimal() else None
+
+    def follow(self, view: View, write: Callable[[str], None]) -> None:
+        """Write messages of server-sent events as there is news, until the server stops or the page is gone."""
+        feed, version = Feed(view), -1
+        write("retry: 1000\n\n")
+        while not self.stopping.is_set():
+            found = self.state.wait(version, HEARTBEAT_S)
+            if found == version:
+                write(": still here\n\n")
+                continue
+            version = found
+            written_at = monotonic()
+            write(f"data: {feed.message(self.state)}\n\n")
+            self.stopping.wait(max(0.0, AT_LEAST_S - (monotonic() - written_at)))
+
+
+def handler(server: DashboardServer) -> type[BaseHTTPRequestHandler]:
+    """Return the class that answers one connection for ``server``."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        server_version, sys_version = "glimpse", ""
+        timeout = 20.0  # a client that says nothing, or takes nothing, does not hold its thread
+
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            query = parse_qs(url.query)
+            if server.token is not None and server.access.matches(query.get("token", [""])[0]):
+                self._welcome(url.path)
+            elif not server.access.admits(self.headers):
+                wanted = "open the address with its token" if server.token else "use 127.0.0.1 or localhost"
+                self._answer(403, f"not for you here; {wanted}\n".encode())
+            elif url.path in server.files:
+                kind = KINDS["." + url.path.rpartition(".")[2]] if url.path != "/" else KINDS[".html"]
+                self._answer(200, server.files[url.path], kind)
+            elif url.path == "/events":
+                self._stream(View(query.get("window", ["30m"])[0], query.get("bucket", [""])[0]))
+            elif url.path == "/letters" or url.path.startswith("/letters/"):
+                found = server.letters(url.path.removeprefix("/letters").strip("/"), query)
+                self._answer(404 if found is None else 200, json.dumps(found).encode(), "application/json")
+            else:
+                self._answer(404, b"not here; the page is at /\n")
+
+        def _welcome(self, path: str) -> None:
+            """Put the token into a cookie and out of the address, where it would be seen and kept."""
+            self.send_response(303)
+            cookie = f"{server.access.cookie}={server.token}; HttpOnly; SameSite=Strict; Path=/"
+            for name, value in {**HEADERS, "Set-Cookie": cookie, "Location": path, "Content-Length": "0"}.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def _answer(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+            self.send_response(status)
+            for name, value in {**HEADERS, "Content-Type": kind, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def _stream(self, view: View) -> None:
+            if not server.join_stream():
+                self._answer(503, f"{MOST_STREAMS} pages are open already\n".encode())
+                return
+            try:
+                self.send_response(200)
+                for name, value in {**HEADERS, "Content-Type": "text/event-stream", "Connection": "close"}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.close_connection = True
+                server.follow(view, lambda text: self._write(text.encode()))
+            except OSError:
+                log.debug("a page was closed")
+            finally:
+                server.leave_stream()
+
+        def _write(self, data: bytes) -> None:
+            self.wfile.write(data)
+            self.wfile.flush()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Keep requests, whose addresses may hold the token, out of the log."""
+
+    return Handler

@@ -1,0 +1,66 @@
+"""Snapshot records in, versions, ages and the movement of θ out."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from schemas.codec import MAX_BYTES, SchemaError, decode
+from schemas.records import Progress, Snapshot
+from streams.dashboard.source import Entry
+from streams.snapshots import Newest, SnapshotCorrupt
+
+HISTORY = 120
+
+
+@dataclass(slots=True)
+class Moves:
+    """How a bucket's θ has moved, snapshot by snapshot."""
+
+    published_ms: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    moved: deque[float | None] = field(default_factory=lambda: deque(maxlen=HISTORY))  # ‖θ − θ before‖
+    norm: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    count: int = 0
+
+
+class Snapshots:
+    """The newest snapshot of each bucket and how it came there; older versions and loose chunks change nothing."""
+
+    def __init__(self) -> None:
+        self._newest = Newest()
+        self.moves: dict[str, Moves] = {}
+        self.progress: dict[int, Progress] = {}
+        self.unreadable = 0
+
+    @property
+    def newest(self) -> dict[str, Snapshot]:
+        """The newest whole snapshot by bucket."""
+        return self._newest.by_bucket
+
+    def add(self, entries: list[Entry]) -> list[tuple[Snapshot, int]]:
+        """Take records and return the snapshots that were news with their records' time stamps, oldest first."""
+        news = []
+        for entry in entries:
+            try:
+                record = decode(entry.value or b"", max_bytes=2 * MAX_BYTES)
+                if isinstance(record, Progress):
+                    self.progress[record.samples_partition] = record
+                elif isinstance(record, Snapshot):
+                    before = self.newest.get(record.bucket)
+                    if self._newest.add(record):
+                        news.append((self.newest[record.bucket], entry.timestamp_ms))
+                        self._note(news[-1][0], before)
+            except (SchemaError, SnapshotCorrupt, ValueError):
+                self.unreadable += 1
+        return news
+
+    def _note(self, snapshot: Snapshot, before: Snapshot | None) -> None:
+        theta = snapshot.theta_array
+        same_kind = before is not None and len(before.theta_array) == len(theta)
+        moves = self.moves.setdefault(snapshot.bucket, Moves())
+        moves.count += 1
+        moves.published_ms.append(snapshot.published_at_ms)
+        moves.norm.append(float(np.linalg.norm(theta)))
+        moves.moved.append(float(np.linalg.norm(theta - before.theta_array)) if before and same_kind else None)

@@ -1,0 +1,46 @@
+"""Where the page's records come from: one look after another at a log, whatever the log is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+TOPICS = ("impressions", "clicks", "samples", "parameters", "dead-letters", "late-clicks")  # names without a prefix
+
+
+class Entry(NamedTuple):
+    """One record as its log holds it."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look found since the look before; topics go by their names in ``TOPICS``."""
+
+    at_ms: int  # the log's now: wall time for a live one, its newest record for an archive
+    entries: dict[str, list[Entry]] = field(default_factory=dict)
+    ends: dict[str, dict[int, int]] = field(default_factory=dict)  # topic -> partition -> next offset
+    skipped: dict[str, int] = field(default_factory=dict)  # offsets passed over, because there were too many to read
+    missing: tuple[str, ...] = ()  # topics that are not there, by their full names
+    behind: bool = False  # history is still being read; look again at once
+    sampled: tuple[int, int] = (0, 0)  # partitions of events that are read, of how many
+    past: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # time -> topic -> offsets before it, rising
+
+
+class Source(Protocol):
+    """A log that can be looked at again and again; ``SourceAway`` from ``look`` means try later."""
+
+    @property
+    def name(self) -> str:
+        """What people call the log."""
+
+    def look(self) -> Look:
+        """Return what is new since the last look."""
+
+    def close(self) -> None:
+        """Let go of connections."""

@@ -1,0 +1,200 @@
+"""Events in, snapshots out: join, learners and rankers in one process on a directory, without any server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from schemas.codec import encode
+from schemas.records import DeadLetter, Impression, Snapshot
+from streams.acceptance import Acceptance
+from streams.archive import Archive
+from streams.embedded_logs import INPUTS, EmbeddedLogs
+from streams.events import Event
+from streams.join import Cut, SessionJoin
+from streams.join_logs import feed, rebuild
+from streams.join_offsets import Commit
+from streams.learn import Log, PartitionLearner, RawRecord
+from streams.ledger import Ledger
+from streams.log_block import LogBlock, LogRecord
+from streams.owner import fitting, home
+from streams.parameters import DirectoryParameters
+from streams.ranker import Ranker
+from streams.settings import Settings
+
+Payload = tuple[bytes | None, bytes | None]
+
+
+class Embedded:
+    """The whole loop in one process: the same join, learners and rankers as on Kafka, on files.
+
+    The caller owns the clock. ``append`` stamps events as a broker would, ``step`` does all that is due: it closes and
+    corrects lists, learns them, and publishes a snapshot of each bucket that changed. Killed at any instant and made
+    again on the same directory, it goes on as if nothing had happened; events that were appended count. After an error
+    in ``step`` (a full disk) it must be made again too.
+
+    Parameters
+    ----------
+    path
+        The directory: an archive of all topics, and ``snapshots`` for rankers.
+    settings
+        Buckets, wait, lateness and the tolerance for events from the future.
+    partitions
+        Of every topic; more than 1 only to look like a deployment.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from streams.events import click_of, impression_of
+    >>> from streams.settings import Bucket
+    >>> shown = impression_of([7, 9], [[1.0], [0.5]], impression_id="i", session_id="s", bucket="main", user_id="u",
+    ...                       shown_at_ms=1_000)
+    >>> clicked = click_of(impression_id="i", session_id="s", position=2, clicked_at_ms=2_000)
+    >>> bucket = Bucket("main", algorithm="c2ucb", dim=1, positions=2)
+    >>> with TemporaryDirectory() as folder, Embedded(folder, Settings(buckets={"main": bucket}, wait_s=60)) as loop:
+    ...     loop.append([shown, clicked], at_ms=2_000)
+    ...     _ = loop.step(now_ms=70_000)
+    ...     loop.ranker("main").predict([[1.0]])
+    array([0.15384615])
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        settings: Settings,
+        *,
+        partitions: int | None = None,
+        codec: str | None = None,
+        sync: bool = False,
+    ) -> None:
+        self.settings = settings
+        with ExitStack() as opened:
+            opened.enter_context(Archive(path).writing())
+            self.logs = EmbeddedLogs(path, partitions=partitions, codec=codec, sync=sync)
+            opened.callback(self.logs.close)
+            self.snapshots = DirectoryParameters(Path(path) / "snapshots")
+            self._begin()
+            self._opened = opened.pop_all()
+
+    def _begin(self) -> None:
+        settings = self.settings
+        accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
+        if not self.logs.commits:
+            nothing = [Commit.beginning(accept.hash)] * self.logs.partitions
+            self.logs.commit(nothing, now_ms=0)
+        self._joins = [self._join(accept, number) for number in range(self.logs.partitions)]
+        self._learners = [self._learner(number) for number in range(self.logs.partitions)]
+
+    def _join(self, accept: Acceptance, partition: int) -> SessionJoin:
+        commit = self.logs.commits[partition]
+        join = SessionJoin(
+            accept,
+            wait_ms=int(self.settings.wait_s * 1000),
+            lateness_ms=int(self.settings.lateness_s * 1000),
+            resume=commit,
+            partition=partition,
+        )
+        rebuild(join, commit, lambda topic, start, stop: self.logs.archive.log(topic, partition).read(start, stop))
+        for topic, part in zip(INPUTS, (commit.impressions, commit.clicks), strict=True):
+            for block in self.logs.archive.log(topic, partition).read(part.processed):  # appended, not yet joined
+                feed(join, topic, block)
+        return join
+
+    def _learner(self, partition: int) -> PartitionLearner:
+        log = Log("samples", self.logs.topic_id("samples"), partition, self.logs.partitions)
+        ours = {
+            name: bucket
+            for name, bucket in self.settings.buckets.items()
+            if home(name, self.logs.partitions) == partition
+        }
+        known = {name: snapshot for name in ours if (snapshot := self.snapshots.newest(name)) is not None}
+        learner = PartitionLearner(ours, log, snapshots=known)
+        behind = min((state.stamp for state in learner.states.values()), default=0)
+        for block in self.logs.archive.log("samples", partition).read(behind):
+            learner.apply(raw(block.records()))
+        learner.dead_letters.clear()  # they were written with the commit that these samples came with
+        self._publish(learner, self.logs.now_ms)
+        return learner
+
+    def append(self, events: Iterable[Event], *, at_ms: int) -> None:
+        """Log impressions and clicks as records stamped ``at_ms``, which must not lie before the last step."""
+        if at_ms < self.logs.now_ms:
+            raise ValueError(
+                f"the clock stood at {self.logs.now_ms} in the last step, so {at_ms} is past; append later"
+            )
+        waiting: dict[tuple[str, int], list[Payload]] = {}
+        for event in events:
+            topic = "impressions" if isinstance(event, Impression) else "clicks"
+            place = topic, home(event.session_id, self.logs.partitions) if self.logs.partitions > 1 else 0
+            waiting.setdefault(place, []).append((event.session_id.encode(), encode(event)))
+        for (topic, partition), payloads in waiting.items():
+            records = self.logs.append(topic, partition, payloads, at_ms)
+            feed(self._joins[partition], topic, LogBlock.of(records))
+
+    def step(self, now_ms: int) -> list[Snapshot]:
+        """Close, join, learn and publish what is due at ``now_ms``; return the new snapshots."""
+        if now_ms < self.logs.now_ms:
+            raise ValueError(f"the clock stood at {self.logs.now_ms} in the last step, so it cannot be {now_ms}")
+        commits = []
+        for partition, join in enumerate(self._joins):
+            join.idle(impressions_ms=now_ms, clicks_ms=now_ms)
+            cut = join.cut(now_ms)
+            self._write(cut, partition, now_ms)
+            commits.append(cut.commit)
+        for learner in self._learners:
+            self._dead_letters(learner.log.partition, learner.dead_letters, now_ms)
+            learner.dead_letters.clear()
+        self.logs.commit(commits, now_ms)
+        # Only now: a snapshot must never hold samples that a crash could still take back.
+        return [snapshot for learner in self._learners for snapshot in self._publish(learner, now_ms)]
+
+    def _write(self, cut: Cut, partition: int, now_ms: int) -> None:
+        by_home: dict[int, list[Payload]] = {}
+        for batch in cut.samples:
+            of_bucket = by_home.setdefault(home(batch.bucket, self.logs.partitions), [])
+            of_bucket.append((batch.bucket.encode(), encode(batch)))
+        for number, payloads in by_home.items():
+            self._learners[number].apply(raw(self.logs.append("samples", number, payloads, now_ms)))
+        self._dead_letters(partition, cut.dead_letters, now_ms)
+        late: list[Payload] = [(click.key, click.value) for click in cut.late_clicks]
+        self.logs.append("late-clicks", partition, late, now_ms)
+
+    def _dead_letters(self, partition: int, letters: Iterable[DeadLetter], now_ms: int) -> None:
+        payloads: list[Payload] = [
+            (f"{letter.topic}-{letter.partition}".encode(), encode(fitting(letter))) for letter in letters
+        ]
+        self.logs.append("dead-letters", partition, payloads, now_ms)
+
+    def _publish(self, learner: PartitionLearner, now_ms: int) -> list[Snapshot]:
+        snapshots, _, _ = learner.publish(now_ms)
+        for snapshot in snapshots:
+            self.snapshots.put(snapshot, encode(snapshot))
+        return snapshots
+
+    def ranker(self, bucket: str, **options: Any) -> Ranker:
+        """Return a ranker of a bucket's snapshots; it looks for newer ones when its ``refresh`` is called."""
+        return Ranker.from_directory(self.snapshots.path, bucket=bucket, **{"refresh_s": None, **options})
+
+    @property
+    def ledgers(self) -> Mapping[int, Ledger]:
+        """What became of the events of each partition."""
+        return {number: join.ledger for number, join in enumerate(self._joins)}
+
+    def close(self) -> None:
+        """Let go of the directory; nothing is lost."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def raw(records: Iterable[LogRecord]) -> list[RawRecord]:
+    """Return records as the learner takes them."""
+    return [RawRecord(record.offset, record.value, record.key, record.timestamp) for record in records]

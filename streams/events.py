@@ -1,0 +1,149 @@
+"""Numpy arrays or JSON lines in, checked impressions and clicks out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from numbers import Real
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from learner.browsing import MAX_POSITIONS
+from schemas.records import Click, Impression
+
+Event = Impression | Click
+
+
+def impression_of(
+    items: ArrayLike,
+    contexts: ArrayLike | None = None,
+    *,
+    impression_id: str,
+    session_id: str,
+    bucket: str,
+    user_id: str,
+    shown_at_ms: int,
+    rendered: int | None = None,
+    ranked_by_epoch: int = 0,
+    ranked_by_offset: int = -1,
+) -> Impression:
+    """Return a checked impression; without ``rendered``, the whole list was on screen.
+
+    >>> shown = {"impression_id": "i", "session_id": "s", "bucket": "b", "user_id": "u", "shown_at_ms": 0}
+    >>> impression_of([7, 9], [[0.5], [float("nan")]], **shown)
+    Traceback (most recent call last):
+        ...
+    ValueError: contexts must be finite as float32, got nan for item 2
+    """
+    ids = _item_ids(items)
+    return Impression(
+        impression_id=_text("impression_id", impression_id),
+        session_id=_text("session_id", session_id),
+        bucket=_text("bucket", bucket),
+        user_id=_text("user_id", user_id, empty=True),
+        shown_at_ms=_whole("shown_at_ms", shown_at_ms, 0, 1 << 62),
+        items=ids.tobytes(),
+        contexts=_contexts(contexts, len(ids)).tobytes(),
+        rendered=_whole("rendered", len(ids) if rendered is None else rendered, 1, len(ids)),
+        ranked_by_epoch=_whole("ranked_by_epoch", ranked_by_epoch, 0, (1 << 31) - 1),
+        ranked_by_offset=_whole("ranked_by_offset", ranked_by_offset, -1, 1 << 62),
+    )
+
+
+def click_of(*, impression_id: str, session_id: str, position: int, clicked_at_ms: int, reward: float = 1.0) -> Click:
+    """Return a checked click.
+
+    >>> click_of(impression_id="i", session_id="s", position=0, clicked_at_ms=0)
+    Traceback (most recent call last):
+        ...
+    ValueError: position must be a whole number from 1 to 50, got 0
+    """
+    if not isinstance(reward, Real) or isinstance(reward, bool) or not 0 <= reward < math.inf:
+        raise ValueError(f"reward must be a finite number from 0, got {reward!r}")
+    return Click(
+        impression_id=_text("impression_id", impression_id),
+        session_id=_text("session_id", session_id),
+        position=_whole("position", position, 1, MAX_POSITIONS),
+        clicked_at_ms=_whole("clicked_at_ms", clicked_at_ms, 0, 1 << 62),
+        reward=float(reward),
+    )
+
+
+def read_events(lines: Iterable[str], name: str = "line") -> Iterator[Event]:
+    """Yield the event of each JSON line, in order; blank lines are passed over.
+
+    A line is an object with a ``type`` of "impression" or "click" and the fields of that record; ``items`` is a list of
+    whole numbers and ``contexts`` a list of rows. A line that does not fit raises ValueError with its number.
+
+    >>> line = '{"type": "click", "impression_id": "i1", "session_id": "s1", "position": 2, "clicked_at_ms": 9}'
+    >>> list(read_events([line]))
+    [Click(impression_id='i1', session_id='s1', position=2, clicked_at_ms=9, reward=1.0)]
+    """
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield _event(json.loads(line))
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ValueError(f"{name} {number}: {error}") from error
+
+
+def _event(found: Any) -> Event:
+    if not isinstance(found, dict):
+        raise ValueError(f"expected an object with a type, got {type(found).__name__}")
+    kind = found.pop("type", None)
+    if kind not in ("impression", "click"):
+        raise ValueError(f'type must be "impression" or "click", got {json.dumps(kind)}')
+    allowed = Impression.__slots__ if kind == "impression" else Click.__slots__
+    needed = set(allowed) - {"contexts", "rendered", "ranked_by_epoch", "ranked_by_offset", "reward"}
+    if missing := sorted(needed - found.keys()):
+        raise ValueError(f"{kind} without {', '.join(missing)}")
+    if unknown := sorted(found.keys() - set(allowed)):
+        raise ValueError(f"{kind} has no field {', '.join(unknown)}; allowed: {', '.join(allowed)}")
+    return impression_of(**found) if kind == "impression" else click_of(**found)
+
+
+def _item_ids(items: ArrayLike) -> NDArray[np.int64]:
+    ids = np.asarray(items)
+    if ids.ndim != 1 or not 1 <= len(ids) <= MAX_POSITIONS:
+        raise ValueError(f"items must be 1 to {MAX_POSITIONS} ids in one row, got shape {ids.shape}")
+    if ids.dtype.kind not in "iu" or (ids.dtype.kind == "u" and ids.max() > np.iinfo(np.int64).max):
+        raise ValueError(f"items must be whole numbers of 64 bits, got {ids.dtype}")
+    return ids.astype("<i8")
+
+
+def _contexts(contexts: ArrayLike | None, rows: int) -> NDArray[np.float32]:
+    if contexts is None:
+        return np.empty((rows, 0), "<f4")
+    try:
+        wide = np.asarray(contexts, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"contexts must be numbers, as many for each item: {error}") from error
+    if wide.ndim != 2 or len(wide) != rows:
+        raise ValueError(f"contexts must be one row for each of {rows} items, got shape {wide.shape}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused next
+        narrow = wide.astype("<f4")
+    finite = np.isfinite(narrow)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise ValueError(f"contexts must be finite as float32, got {wide[row, column]} for item {row + 1}")
+    return narrow
+
+
+def _text(name: str, value: Any, *, empty: bool = False) -> str:
+    if not isinstance(value, str) or not (value or empty):
+        raise ValueError(f"{name} must be text, got {value!r}")
+    return value
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> int:
+    try:
+        number = index(value)
+    except TypeError:
+        number = low - 1
+    if isinstance(value, bool) or not low <= number <= high:
+        raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
+    return number

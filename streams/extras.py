@@ -1,0 +1,18 @@
+"""The name of an optional module in, the module out, or the extra to install."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+
+class ExtraMissing(ImportError):
+    """A command needs an optional package that is not installed."""
+
+
+def needed(module: str, *, extra: str) -> ModuleType:
+    """Return an optional module; when it is missing, say which extra of Glimpse brings it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(f"this needs {error.name}; install it: pip install 'glimpse[{extra}]'") from error

@@ -1,0 +1,282 @@
+"""Impressions and clicks of one partition in; samples, dead letters and late clicks out (pure).
+
+What enters the net is a function of the two logs alone: an event is judged by its own log's clock, and a click goes to
+the first list of its id that was open to it. How the logs are interleaved, cut into batches, closed by whatever clock
+or reread after a restart changes when a sample appears, never what remains in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.codec import SchemaError, decode
+from schemas.records import Click, DeadLetter, Impression, SampleBatch
+from streams.acceptance import Acceptance
+from streams.clicks import Clicks, Logged, WaitingClicks
+from streams.join_offsets import Commit, Frozen, LogPart
+from streams.ledger import Ledger
+from streams.log_clock import Era, LogClock
+from streams.news import News
+from streams.open_lists import OpenLists
+
+Ints = NDArray[np.int64]
+
+
+class Cut(NamedTuple):
+    """What one consistent cut must write, all of it or nothing, and where a restart goes on from it."""
+
+    samples: list[SampleBatch]
+    dead_letters: list[DeadLetter]
+    late_clicks: list[Logged]
+    commit: Commit
+    click_delays_ms: Ints  # from shown to clicked, of the clicks taken since the last cut
+
+
+class SessionJoin:
+    """Gathers the clicks of each shown list, emits it when its wait has passed, and corrects it until its horizon.
+
+    Parameters
+    ----------
+    accept
+        The rules that an event must keep.
+    wait_ms, lateness_ms
+        A list closes ``wait_ms`` after it was shown and takes corrections for ``lateness_ms`` more.
+    resume
+        The commit of an earlier join of this partition. Its events from the committed offsets up to ``processed`` are
+        taken in silently, as they were joined before; ``rebuilding`` says whether some are still missing.
+    """
+
+    def __init__(
+        self,
+        accept: Acceptance,
+        *,
+        wait_ms: int,
+        lateness_ms: int,
+        resume: Commit | None = None,
+        partition: int = 0,
+        impressions_topic: str = "impressions",
+        clicks_topic: str = "clicks",
+    ) -> None:
+        self._accept, self._wait_ms = accept, wait_ms
+        self._topics = impressions_topic, clicks_topic
+        self._resume = resume = resume or Commit.beginning(accept.hash)
+        self._rules_changed = resume.rules != accept.hash
+        # What is out was made by other rules then, so nobody knows what a correction would have to take back.
+        changed = Frozen(resume.emitted_before, resume.impressions.processed)
+        self._frozen = changed if self._rules_changed else resume.frozen
+        self._emitted_before = resume.emitted_before
+        horizon_ms = wait_ms + lateness_ms
+        self.impressions = _clock(resume.impressions, horizon_ms)
+        self.clicks = _clock(resume.clicks, horizon_ms)
+        self.ledger = Ledger()
+        self._news = News(partition=partition)
+        self._lists = OpenLists(
+            accept,
+            horizon_ms=horizon_ms,
+            frozen=self._frozen,
+            news=self._news,
+            ledger=self.ledger,
+            clicks_topic=clicks_topic,
+        )
+        self._waiting = WaitingClicks()
+        self.rebuilding = self._news.muted = True
+        self.rejudged = 0, 0  # impressions and clicks whose verdict changed in the rebuild: 0 unless the rules did
+        self._end_rebuild()
+
+    def __len__(self) -> int:
+        return len(self._lists)
+
+    def add_impressions(self, records: Sequence[Logged], next_offset: int | None = None) -> None:
+        """Take in records of the impressions log; ``next_offset`` is where reading goes on, markers passed."""
+        self.ledger.impressions += len(records)
+        floors = self._advance(self.impressions, self._resume.impressions, records, next_offset)
+        records, events, floors = self._decode(records, Impression, floors)
+        if events:
+            timestamps = np.array([record.timestamp for record in records], np.int64)
+            shown_at = np.array([event.shown_at_ms for event in events], np.int64)
+            bucket, size, refused = self._accept.judge(events, shown_at, timestamps)
+            good = shown_at >= floors
+            late = np.flatnonzero(~good).tolist()
+            if late or refused:
+                good[list(refused)] = False
+                self._refuse_impressions(records, shown_at, floors, refused, [i for i in late if i not in refused])
+                kept = np.flatnonzero(good).tolist()
+                records, events = [records[index] for index in kept], [events[index] for index in kept]
+                bucket, size, shown_at, floors = bucket[kept], size[kept], shown_at[kept], floors[kept]
+            offsets = np.array([record.offset for record in records], np.int64)
+            fresh, taken = self._lists.add(events, bucket, size, shown_at, offsets, floors)
+            self._refuse_impressions(records, shown_at, floors, taken, [])
+            if len(self._waiting):
+                self._match(dict.fromkeys(events[index].impression_id for index in fresh))
+        self._end_rebuild()
+
+    def _refuse_impressions(
+        self, records: Sequence[Logged], shown_at: Ints, floors: Ints, refused: dict[int, str], too_late: list[int]
+    ) -> None:
+        self.ledger.dead_impressions += len(refused)
+        self.ledger.too_late += len(too_late)
+        topic = self._topics[0]
+        for index, reason in refused.items():
+            # under new rules, an impression that was open may be refused only now
+            unheard = self.rebuilding and self._rules_changed and shown_at[index] >= self._emitted_before
+            self._news.refuse(topic, records[index], reason, unheard=bool(unheard))
+        for index in too_late:
+            past_s = (floors[index] - shown_at[index]) / 1000
+            self._news.refuse(topic, records[index], f"too late: its horizon had passed {past_s:g} s before it came")
+
+    def add_clicks(self, records: Sequence[Logged], next_offset: int | None = None) -> None:
+        """Take in records of the clicks log; a click whose list has not come waits for it."""
+        self.ledger.clicks += len(records)
+        floors = self._advance(self.clicks, self._resume.clicks, records, next_offset)
+        records, events, floors = self._decode(records, Click, floors)
+        if events:
+            clicks = Clicks(
+                list(records),
+                [event.impression_id for event in events],
+                np.array([event.position for event in events], np.int64),
+                np.array([event.reward for event in events], np.float64),
+                np.array([event.clicked_at_ms for event in events], np.int64),
+                np.array([record.offset for record in records], np.int64),
+                floors,
+            )
+            bad = (clicks.position < 1) | ~((clicks.reward >= 0) & (clicks.reward < np.inf))
+            timestamps = np.array([record.timestamp for record in records], np.int64)
+            bad |= clicks.clicked_at > timestamps + self._accept.future_ms
+            if bad.any():
+                self.ledger.dead_clicks += int(bad.sum())
+                for index in np.flatnonzero(bad).tolist():
+                    self._news.refuse(self._topics[1], records[index], self._bad_click(events[index], records[index]))
+                clicks = clicks.pick(~bad)
+            self._offer(clicks)
+        self._end_rebuild()
+
+    def _bad_click(self, click: Click, record: Logged) -> str:
+        if click.position < 1:
+            return f"position {click.position}; positions start at 1"
+        if not 0 <= click.reward < np.inf:
+            return f"reward {click.reward:g} is not a finite number of 0 or more"
+        ahead, most = (click.clicked_at_ms - record.timestamp) / 1000, self._accept.future_ms / 1000
+        return f"clicked {ahead:g} s after its own record; at most {most:g} s; check the producer's clock"
+
+    def _match(self, names: Iterable[str]) -> None:
+        waited = [click for name in names if name in self._waiting for click in self._waiting.take(name)]
+        if waited:
+            self._offer(Clicks.of(waited))
+
+    def _offer(self, clicks: Clicks) -> None:
+        found = self._lists.click(clicks)
+        if not found.all():
+            clicks = clicks.pick(~found)
+            # A list shown more than the tolerance after the click is not the one that was clicked; so none can come
+            # for a click that was made that long before the floor of either log.
+            hopeless = clicks.clicked_at + self._accept.future_ms < np.maximum(clicks.floor, self.impressions.floor)
+            self._late(clicks.pick(hopeless).records)
+            self._waiting.add(clicks.pick(~hopeless))
+        self.ledger.waiting = len(self._waiting)
+
+    def _late(self, records: list[Any]) -> None:
+        self.ledger.late += len(records)
+        self._news.late(records)
+
+    def idle(self, *, impressions_ms: int | None = None, clicks_ms: int | None = None) -> None:
+        """Note that a log was read to its end, and that what it gets next will bear at least this time stamp."""
+        if impressions_ms is not None:
+            self.impressions.idle_at(impressions_ms)
+        if clicks_ms is not None:
+            self.clicks.idle_at(clicks_ms)
+
+    def cut(self, clock_ms: int) -> Cut:
+        """Close what was shown before ``clock_ms`` − wait; return all news since the last cut, and where it stands."""
+        if self.rebuilding:
+            raise ValueError("a join must reread all that was processed before it can go on")
+        self._settle(clock_ms - self._wait_ms)
+        first_click = min(self._lists.first_click(), self._waiting.first_offset(self.clicks.offset))
+        clicks = self.clicks.place_before(first_click)
+        place = self.impressions.offset_before
+        first_list = self._lists.first_list(clicks.offset, self.impressions.offset, place)
+        impressions = self.impressions.place_before(first_list)
+        commit = Commit(
+            LogPart.of(self.impressions, impressions),
+            LogPart.of(self.clicks, clicks),
+            self._accept.hash,
+            self._emitted_before,
+            self._frozen,
+            replace(self.ledger),
+        )
+        news = self._news
+        delays = np.concatenate(news.click_delays) if news.click_delays else np.zeros(0, np.int64)
+        cut = Cut(news.samples, news.dead_letters, news.late_clicks, commit, delays)
+        news.samples, news.dead_letters, news.late_clicks, news.click_delays = [], [], [], []
+        return cut
+
+    def _settle(self, emit_before: int) -> None:
+        """Emit, forget and dismiss what the clocks have passed; a list is out before it is forgotten."""
+        forget_before = min(self.impressions.floor, self.clicks.floor)
+        self._emitted_before = max(self._emitted_before, emit_before, forget_before)
+        self._lists.emit(self._emitted_before)
+        self._lists.forget(forget_before)
+        gone = self._waiting.dismiss(self.impressions.floor - self._accept.future_ms)
+        self._late([click.record for click in gone])
+        self.ledger.waiting = len(self._waiting)
+
+    def _advance(self, log: LogClock, part: LogPart, records: Sequence[Logged], next_offset: int | None) -> Ints:
+        offsets = np.array([record.offset for record in records], np.int64)
+        timestamps = np.array([record.timestamp for record in records], np.int64)
+        last = int(offsets[-1]) + 1 if len(offsets) else log.offset
+        if self.rebuilding and last > part.processed:
+            raise ValueError(
+                f"rebuilding ends at offset {part.processed}, got {last - 1}; first let both logs get there"
+            )
+        return log.advance(offsets, timestamps, max(last, next_offset or 0))
+
+    def _decode(
+        self, records: Sequence[Logged], kind: type[Any], floors: Ints
+    ) -> tuple[Sequence[Logged], list[Any], Ints]:
+        events: list[Any] = []
+        refused: list[int] = []
+        for index, record in enumerate(records):
+            try:
+                events.append(decode(record.value, kind))  # type: ignore[arg-type]  # a tombstone is refused there
+            except SchemaError as error:
+                refused.append(index)
+                self._news.refuse(self._topics[kind is Click], record, str(error))
+        if not refused:
+            return records, events, floors
+        if kind is Click:
+            self.ledger.dead_clicks += len(refused)
+        else:
+            self.ledger.dead_impressions += len(refused)
+        kept = np.delete(np.arange(len(records)), refused).tolist()
+        return [records[index] for index in kept], events, floors[kept]
+
+    def _end_rebuild(self) -> None:
+        """Once all that was processed has been read again, stand where the commit says, and go on."""
+        resume = self._resume
+        if not self.rebuilding:
+            return
+        if self.impressions.offset < resume.impressions.processed or self.clicks.offset < resume.clicks.processed:
+            self._settle(self._emitted_before)
+            return
+        self.impressions.floor = max(self.impressions.floor, resume.impressions.floor)
+        self.clicks.floor = max(self.clicks.floor, resume.clicks.floor)
+        self._settle(self._emitted_before)
+        found, ledger = replace(self.ledger), self.ledger
+        for name, count in resume.ledger.counts().items():
+            setattr(ledger, name, count)
+        self.rejudged = found.open - ledger.open, found.waiting - ledger.waiting
+        ledger.open, ledger.waiting = found.open, found.waiting
+        ledger.dead_impressions -= self.rejudged[0]
+        ledger.late -= self.rejudged[1]
+        self.rebuilding = self._news.muted = False
+
+
+def _clock(part: LogPart, horizon_ms: int) -> LogClock:
+    eras = list(part.eras)
+    if not eras or eras[-1].horizon_ms != horizon_ms:
+        eras.append(Era(part.processed, horizon_ms))
+    return LogClock(part.place, eras)

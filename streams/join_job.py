@@ -1,0 +1,332 @@
+"""Impressions and clicks on Kafka in, samples on Kafka out: the join in transactions, until SIGTERM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import (
+    AuthorizationError,
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
+from kafka.structs import OffsetAndMetadata
+
+from streams.acceptance import Acceptance
+from streams.health import Health
+from streams.join import Cut, SessionJoin
+from streams.join_partition import Entries, Pair
+from streams.join_start import JoinRefused, parse_start, resume_from
+from streams.join_watch import JoinWatch
+from streams.join_writer import JoinWriter
+from streams.settings import Settings
+from streams.topics import Topics, admin, require
+
+log = logging.getLogger(__name__)
+
+CUT_EVERY_S = 0.25
+POLL_MS, POLL_RECORDS = 50, 4_000
+IDLE_CHECK_S, IDLE_MARGIN_MS = 5.0, 60_000
+OVERHEAD_BYTES = 260  # of a list, beside its positions: id, dictionary entry and the columns of whole lists
+REREAD_RATE = 40_000  # impressions a second
+LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
+
+
+class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """One member of the join's group: polls both logs, joins what it is assigned, and commits in transactions.
+
+    Parameters
+    ----------
+    settings
+        Topics, buckets and times.
+    start
+        Where a partition without a usable commit begins; None refuses to begin there.
+    """
+
+    def __init__(self, settings: Settings, *, start: str | None = None) -> None:
+        self._settings, self._start = settings, parse_start(start)
+        self._accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
+        self._wait_ms, self._lateness_ms = int(settings.wait_s * 1000), int(settings.lateness_s * 1000)
+        self._topics = Topics.of(settings)
+        self._ids = ("", "")
+        self._transactional_id = f"{settings.topic_prefix}glimpse-join-{uuid.uuid4()}"
+        self._writer: JoinWriter | None = None
+        self._pairs: dict[int, Pair] = {}
+        self._moved = False  # the assignment changed
+        self._member: Any = None  # what the group called us when it assigned the partitions
+        self._cut_at = self._idle_at = time.monotonic()
+        self.stopping = threading.Event()
+        self.watch = JoinWatch(self._pairs)
+
+    # Kafka calls these three on its own thread, which also sends the heartbeats: they only take notes.
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        """Hold back new partitions until their joins stand where they stopped."""
+        self._consumer.pause(*assigned)
+        self._moved = True
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        """Note that nothing of the current cut may be written as it is."""
+        self._moved = True
+
+    def run(self) -> None:
+        """Join until ``stopping`` is set."""
+        with admin(self._settings) as client:
+            found = {topic["name"]: str(topic["topic_id"]) for topic in client.describe_topics(list(self._inputs()))}
+        self._ids = tuple(found[name] for name in self._inputs())  # type: ignore[assignment]
+        self._consumer = KafkaConsumer(
+            **self._settings.kafka_client(),
+            group_id=f"{self._settings.topic_prefix}glimpse-join",
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",  # also for plain inputs: only then kafka-python waits for stable offsets
+            partition_assignment_strategy=(RangePartitionAssignor,),  # others may split the two logs of a partition
+            max_partition_fetch_bytes=8 << 20,
+            max_poll_records=POLL_RECORDS,
+            session_timeout_ms=10_000,
+            reconnect_backoff_max_ms=1_000,
+        )
+        try:
+            self._consumer.subscribe(list(self._inputs()), listener=self)
+            while not self.stopping.is_set():
+                self._turn()
+            self._survive(self._commit)
+        finally:
+            self._drop_writer()
+            self._consumer.close(autocommit=False, timeout_ms=2_000)
+
+    def _inputs(self) -> tuple[str, str]:
+        return self._topics.impressions, self._topics.clicks
+
+    def _turn(self) -> None:
+        """Poll once and do what is due."""
+        self.watch.turned()
+        polled: dict[TopicPartition, list[Any]] = {}
+        try:
+            polled = self._consumer.poll(timeout_ms=POLL_MS)
+        except NoOffsetForPartitionError:
+            self._moved = True  # looked at when the partition is opened
+        except OffsetOutOfRangeError as error:
+            raise JoinRefused(
+                f"events that are still needed were deleted from the log ({error}): give the topics a longer "
+                "retention; to go on without them, delete the group's offsets and start with --from"
+            ) from error
+        except AuthorizationError:
+            raise
+        except KafkaError as error:
+            log.warning("cannot poll: %r", error)
+            self.stopping.wait(0.5)
+        if self._moved:
+            self._moved = False
+            self._survive(self._reassign)
+            return  # what was polled before is fetched again
+        for place, records in polled.items():
+            if place.partition in self._pairs:
+                self._pairs[place.partition].logs[place.topic == self._topics.clicks].fetched(records)
+        for partition, pair in self._pairs.items():
+            self._look_up(partition, pair)
+            pair.feed()
+            self._hold_back(partition, pair)
+        now = time.monotonic()
+        if now - self._cut_at >= CUT_EVERY_S:
+            self._survive(self._commit)
+            self._cut_at = time.monotonic()
+        if now - self._idle_at >= IDLE_CHECK_S:
+            self._note_silence()
+            self._idle_at = now
+
+    def _places(self, partition: int) -> tuple[TopicPartition, TopicPartition]:
+        impressions, clicks = self._inputs()
+        return TopicPartition(impressions, partition), TopicPartition(clicks, partition)
+
+    def _look_up(self, partition: int, pair: Pair) -> None:
+        for place, one in zip(self._places(partition), pair.logs, strict=True):
+            try:
+                end = self._consumer.highwater(place)
+                position = self._consumer.position(place, timeout_ms=0)
+            except IllegalStateError:  # it was taken away just now; the next turn sees to that
+                return
+            one.end = one.end if end is None else end
+            if position is not None:
+                one.passed(position)
+
+    def _hold_back(self, partition: int, pair: Pair) -> None:
+        """Fetch no more of a log whose records still wait for the other one."""
+        fetcher = self._consumer._fetcher
+        if not fetcher._next_partition_records:
+            # kafka-python 3.0.12 hands out what it parked of a paused partition only while this is None, and never
+            # makes it None again, so a partition that was paused half read would stay silent for ever.
+            fetcher._next_partition_records = None
+        for place, one in zip(self._places(partition), pair.logs, strict=True):
+            try:
+                if one.next_at() is None:
+                    self._consumer.resume(place)
+                else:
+                    self._consumer.pause(place)
+            except IllegalStateError:
+                return
+
+    def _reassign(self) -> None:
+        """Keep the joins whose partitions came back untouched, drop the others, and open those that are new."""
+        if self._writer is None:
+            self._writer = JoinWriter(self._settings, self._transactional_id)
+        # Taken before the commits are looked at: whoever takes a partition over later makes this membership stale,
+        # and the broker then refuses what is committed with it.
+        self._member = self._consumer.group_metadata()
+        joined = self._member.generation_id >= 0  # else nothing would stop a commit of ours
+        assigned = {place.partition for place in self._consumer.assignment()} if joined else set()
+        for partition in [*self._pairs]:
+            if partition not in assigned:
+                log.info("partition %d went to another worker", partition)
+                self._forget(partition)
+        for partition in sorted(assigned):
+            self._open(partition)
+        self.watch.assigned = True
+
+    def _forget(self, partition: int) -> None:
+        del self._pairs[partition]
+        self.watch.forget(partition)
+
+    def _open(self, partition: int) -> None:
+        places = self._places(partition)
+        found = [self._consumer.committed(place, metadata=True, timeout_ms=30_000) for place in places]
+        committed: Any = tuple((entry.offset, entry.metadata) if entry else None for entry in found)
+        pair = self._pairs.get(partition)
+        if pair is None or pair.committed != committed:  # when somebody else has gone on, what we have is of no use
+            resume, how = resume_from(
+                self._consumer, places, committed, self._ids, rules=self._accept.hash, start=self._start
+            )
+            join = SessionJoin(
+                self._accept,
+                wait_ms=self._wait_ms,
+                lateness_ms=self._lateness_ms,
+                resume=resume,
+                partition=partition,
+                impressions_topic=places[0].topic,
+                clicks_topic=places[1].topic,
+            )
+            pair = self._pairs[partition] = Pair(join, resume)
+            pair.committed = None if None in committed else committed
+            again = sum(part.processed - part.place.offset for part in (resume.impressions, resume.clicks))
+            log.info("partition %d goes on from %s, after rereading %d events", partition, how, again)
+        for place, one in zip(places, pair.logs, strict=True):
+            self._consumer.seek(place, one.fetched_to)
+            self._consumer.resume(place)
+
+    def _note_silence(self) -> None:
+        """Let lists be forgotten although a log is silent: what it gets next will be of now, not of then."""
+        if self._settings.timestamps != "LogAppendTime":
+            return  # what is loaded next may be of any time
+        now_ms, silent_before = int(time.time() * 1000), time.monotonic() - IDLE_MARGIN_MS / 1000
+        for partition, pair in self._pairs.items():
+            places = self._places(partition)
+            if pair.join.rebuilding or all(one.heard_at > silent_before for one in pair.logs):
+                continue
+            try:
+                ends = self._consumer.end_offsets(list(places), timeout_ms=2_000)
+            except KafkaError:
+                return  # not known to be at its end now; there is no hurry
+            silent = [
+                now_ms - IDLE_MARGIN_MS
+                if one.at_end and one.heard_at < silent_before and one.fetched_to >= ends[place]
+                else None
+                for place, one in zip(places, pair.logs, strict=True)
+            ]
+            pair.join.idle(impressions_ms=silent[0], clicks_ms=silent[1])
+
+    def _commit(self) -> None:
+        """Cut every join, and write all that is new with the offsets in one transaction."""
+        now_ms, cuts = int(time.time() * 1000), dict[int, Cut]()
+        entries: dict[int, Entries] = {}
+        for partition, pair in self._pairs.items():
+            if not pair.join.rebuilding:
+                cut = pair.cut(now_ms)
+                encoded = cut.commit.encode(self._ids)
+                if pair.is_news(cut, encoded):
+                    cuts[partition], entries[partition] = cut, encoded
+        if not cuts:
+            return
+        started = time.monotonic()
+        assert self._writer is not None, "a partition is opened after the writer"
+        offsets = {
+            place: OffsetAndMetadata(*entry, -1)
+            for partition, both in entries.items()
+            for place, entry in zip(self._places(partition), both, strict=True)
+        }
+        self._writer.write(cuts.values(), offsets, self._member)
+        for partition, cut in cuts.items():
+            self._pairs[partition].written(cut, entries[partition])
+        self.watch.committed(cuts, time.monotonic() - started)
+
+    def _survive(self, work: Callable[[], None]) -> None:
+        """Do ``work``; if Kafka fails it, begin again from what is committed, as often as it takes."""
+        while True:
+            try:
+                work()
+                return
+            except AuthorizationError:
+                raise
+            except KafkaError as error:
+                log.warning("begins again from the committed offsets, after %r", error)
+                self.watch.failed()
+                self._drop_writer()
+                for partition in [*self._pairs]:
+                    self._forget(partition)
+                if self.stopping.wait(0.5):
+                    return
+                work = self._reassign
+
+    def _drop_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def run(settings: Settings, *, start: str | None = None) -> int:
+    """Join until SIGTERM or Ctrl-C; return the exit code."""
+    require(settings)  # before there is a log: what cannot work is said in one line
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("streams").setLevel(logging.INFO)
+    job = JoinJob(settings, start=start)
+
+    def stop(number: int, frame: object) -> None:
+        if not job.stopping.is_set():
+            job.stopping.set()
+            # While the broker is away a commit would wait for it. Leaving without one is safe: it is what a kill does.
+            last = threading.Timer(LEAVE_WITHIN_S, os._exit, args=(0,))
+            last.daemon = True
+            last.start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    log.info(costs(settings))
+    watch, host, port = job.watch, settings.web_host, settings.join_web_port
+    with Health(live=watch.live, ready=watch.ready, metrics=watch.metrics, host=host, port=port) as health:
+        log.info("health and metrics on %s", health.url)
+        job.run()
+    return 0
+
+
+def costs(settings: Settings) -> str:
+    """Return what the join will take, in one line.
+
+    >>> from streams.settings import Bucket
+    >>> costs(Settings(buckets={"main": Bucket("main")}))
+    'each 1000 impressions/s take about 1.1 GB of memory, and a restart at most 68 s: horizon 1200 s, 0.9 KB a list'
+    """
+    # A list of one horizon ago may have taken a click that is still needed, and so be needed itself to explain it.
+    reread_s = 2 * settings.horizon_s + settings.future_s
+    list_kb = max(OVERHEAD_BYTES + b.positions * (4 * b.dim + 16) for b in settings.buckets.values()) / 1000
+    return (
+        f"each 1000 impressions/s take about {list_kb * settings.horizon_s / 1000:.1f} GB of memory, and a restart "
+        f"at most {reread_s * 1000 / REREAD_RATE:.0f} s: horizon {settings.horizon_s:g} s, {list_kb:.1f} KB a list"
+    )

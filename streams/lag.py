@@ -1,0 +1,166 @@
+"""Offsets, record times and a window of commits in, lag with verdicts out (pure).
+
+Read off a broker with ``streams.lag_reader``::
+
+    with LagReader(settings) as reader:  # keeps its connections and what it has seen; after an error it starts anew
+        report = reader.read()           # -> Report; raises LagError, one line for people, when Kafka cannot be asked
+        report.to_dict()                 # plain JSON: groups, each with its partitions, each with verdict and reason
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from streams.lag_rules import Facts, Mark, OpenTransaction, Verdict, Window, judge, time_lag
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """One partition of a group, as it is shown."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    position: int | None
+    end: int
+    lag: int
+    exact: bool
+    # The age of the first unread record, where the broker stamps them; else how far the newest is beyond it. None: not
+    # known.
+    lag_s: float | None
+    rate_in: float | None  # offsets a second
+    rate_out: float | None
+    catch_up_s: float | None  # None: never, or not known
+    retention_left_s: float | None  # before a record that is still needed may be deleted; None: kept for ever
+    lost: int  # offsets deleted before they were read
+    transaction: OpenTransaction | None
+    last_commit_ms: int | None
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """One group with its partitions, those with the worst verdict telling for all."""
+
+    name: str  # what it does: join, learn, or the group's own name
+    group: str
+    members: int | None  # consumers that the broker knows of; None: not known
+    partitions: tuple[PartitionLag, ...]
+
+    @property
+    def worst(self) -> PartitionLag | None:
+        """The partition that is worst off: by verdict, then by lag."""
+        return max(self.partitions, key=lambda one: (one.verdict.severity, one.lag_s or 0.0, one.lag), default=None)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of its partitions."""
+        return self.worst.verdict if self.worst else Verdict.OK
+
+    @property
+    def reason(self) -> str:
+        """Why, in words."""
+        worst = self.worst
+        if worst is None:
+            return "has no partitions"
+        alike = sum(one.verdict is worst.verdict for one in self.partitions)
+        if worst.verdict is Verdict.OK and not any(one.lag for one in self.partitions):
+            return "caught up"
+        among = f" ({alike} of {len(self.partitions)} partitions)" if worst.verdict is not Verdict.OK else ""
+        return f"{worst.topic}[{worst.partition}] {worst.reason}{among}"
+
+    @property
+    def lag(self) -> int:
+        """Records that wait, over all partitions."""
+        return sum(one.lag for one in self.partitions)
+
+    @property
+    def lag_s(self) -> float | None:
+        """The longest wait."""
+        return max((one.lag_s for one in self.partitions if one.lag_s is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All groups at one time."""
+
+    at_ms: int
+    groups: tuple[GroupLag, ...]
+    notes: tuple[str, ...] = ()  # what could not be seen, one line each
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of all."""
+        return max((group.verdict for group in self.groups), key=lambda one: one.severity, default=Verdict.OK)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as what JSON has."""
+        groups = [
+            {"verdict": group.verdict.value, "reason": group.reason, "lag": group.lag, "lag_s": group.lag_s}
+            | asdict(group)
+            for group in self.groups
+        ]
+        return {"at_ms": self.at_ms, "verdict": self.verdict.value, "groups": groups, "notes": list(self.notes)}
+
+
+def partition_lag(facts: Facts, *, now_ms: int, window: Window) -> PartitionLag:
+    """Return what is shown of a partition, with its verdict."""
+    verdict, reason = judge(facts, now_ms=now_ms, window=window)
+    reading = facts.start if facts.position is None else facts.position
+    lost = 0 if facts.other_log else max(0, facts.start - reading)
+    if lost:
+        verdict = max(verdict, Verdict.WARN, key=lambda one: one.severity)
+        reason = f"{lost} records were deleted before they were read; {reason}"
+    rate_in, rate_out = rate(facts.ends, now_ms, window), rate(facts.commits, now_ms, window)
+    density = facts.unread / (facts.end - reading) if facts.unread and facts.end > reading else 1.0
+    left = None
+    if facts.retention_s is not None and facts.needed_ms is not None:
+        left = facts.retention_s - (now_ms - facts.needed_ms) / 1000
+    return PartitionLag(
+        facts.topic,
+        facts.partition,
+        facts.committed,
+        facts.position,
+        facts.end,
+        facts.unread,
+        facts.exact,
+        time_lag(facts, now_ms),
+        rate_in,
+        rate_out,
+        catch_up(facts.unread, rate_in, rate_out, density),
+        left,
+        lost,
+        facts.transaction,
+        facts.commits[-1].at_ms if facts.commits else None,
+        verdict,
+        f"{reason}; {facts.note}" if facts.note else reason,
+    )
+
+
+def rate(marks: Sequence[Mark], now_ms: int, window: Window) -> float | None:
+    """Return offsets a second over the window, or over what is known of it; None when that is next to nothing."""
+    index = bisect_right(marks, now_ms - window.span_s * 1000, key=lambda mark: mark.at_ms)
+    known = marks[max(0, index - 1) :]
+    if not known:
+        return None
+    seconds = min((now_ms - known[0].at_ms) / 1000, window.span_s)
+    if seconds < window.span_s / window.commits:
+        return None
+    return max(0.0, (known[-1].offset - known[0].offset) / seconds)
+
+
+def catch_up(unread: int, rate_in: float | None, rate_out: float | None, density: float = 1.0) -> float | None:
+    """Return the seconds until nothing waits at these rates, or None for never.
+
+    >>> catch_up(100, 10.0, 30.0), catch_up(100, 10.0, 10.0), catch_up(0, 10.0, 0.0)
+    (5.0, None, 0.0)
+    """
+    if not unread:
+        return 0.0
+    if rate_in is None or rate_out is None or rate_out <= rate_in:
+        return None
+    return unread / ((rate_out - rate_in) * density)

@@ -1,0 +1,75 @@
+"""Published snapshots in, the models' figures for Prometheus out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from schemas.records import Snapshot
+from streams.metrics import Metrics
+from streams.settings import Bucket
+from streams.snapshots import Version, restore
+
+MOST_BUCKETS = 100  # with more of them, those first by name are shown
+LARGEST = 512  # the condition of a larger A takes too long for a page
+
+
+class ModelMetrics:
+    """What each bucket's newest snapshot says, and how far θ went with it."""
+
+    def __init__(self, buckets: Mapping[str, Bucket]) -> None:
+        self._buckets = buckets
+        self._moved: dict[str, float] = {}
+        self._theta: dict[str, tuple[Version, np.ndarray]] = {}
+        self._condition: dict[str, tuple[Version, float]] = {}
+
+    def published(self, snapshot: Snapshot) -> None:
+        """Note a snapshot, to compare θ with the one before."""
+        theta = snapshot.theta_array
+        before = self._theta.get(snapshot.bucket)
+        if before is not None and len(before[1]) == len(theta) and before[0] != snapshot.version:
+            self._moved[snapshot.bucket] = float(np.linalg.norm(theta - before[1]))
+        self._theta[snapshot.bucket] = snapshot.version, theta
+
+    def add_to(self, metrics: Metrics, newest: Mapping[str, Snapshot]) -> None:
+        """Add the figures of the newest snapshots to a page."""
+        gauges = {
+            name: metrics.gauge(f"glimpse_snapshot_{name}", text, labels=["bucket"])
+            for name, text in {
+                "rounds": "Net lists in the newest snapshot.",
+                "offset": "Samples offset of the newest snapshot.",
+                "epoch": "Epoch of the newest snapshot.",
+                "published_timestamp_seconds": "When the newest snapshot was published, since 1970.",
+                "theta_norm": "Length of θ.",
+                "theta_moved": "How far θ went between the last two snapshots.",
+                "gram_condition": "Condition number of A, ridge included: above 1e12 digits of θ are lost.",
+            }.items()
+        }
+        for name in sorted(newest)[:MOST_BUCKETS]:
+            snapshot = newest[name]
+            figures = {
+                "rounds": snapshot.rounds,
+                "offset": snapshot.samples_offset,
+                "epoch": snapshot.epoch,
+                "published_timestamp_seconds": snapshot.published_at_ms / 1000,
+                "theta_norm": float(np.linalg.norm(snapshot.theta_array)),
+                "theta_moved": self._moved.get(name),
+                "gram_condition": self._condition_of(snapshot),
+            }
+            for figure, value in figures.items():
+                if value is not None:
+                    gauges[figure].set(value, bucket=name)
+
+    def _condition_of(self, snapshot: Snapshot) -> float | None:
+        bucket = self._buckets.get(snapshot.bucket)
+        if bucket is None or not 0 < snapshot.dim <= LARGEST:
+            return None
+        known = self._condition.get(snapshot.bucket)
+        if known is None or known[0] != snapshot.version:
+            gram = getattr(restore(bucket, snapshot), "gram", None)
+            if gram is None:  # pbm-ucb has none
+                return None
+            values = np.linalg.eigvalsh(gram)
+            known = self._condition[snapshot.bucket] = snapshot.version, float(values[-1] / values[0])
+        return known[1]

@@ -1,0 +1,105 @@
+"""The online key-value store: one Redis hash per bucket holds its newest snapshot, never replaced by an older one."""
+
+from hashlib import sha1
+from typing import Any, cast
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from schemas.records import Snapshot
+from streams.parameters import SourceAway
+from streams.settings import Settings
+from streams.snapshots import Version, load
+
+TIMEOUT_S = 1.0  # a store that needs longer than this is away; the next round tries again
+
+# KEYS[1] the bucket's hash; ARGV epoch, offset, digest of the bytes, the bytes (left out: only ask).
+# Returns 1 when the store lacks this snapshot: nothing or something else there, older, or of this version but damaged.
+PUT = """
+local known = redis.call('TYPE', KEYS[1]).ok
+if known == 'hash' then
+    local fields = redis.call('HMGET', KEYS[1], 'epoch', 'offset', 'snapshot')
+    local epoch, offset = tonumber(fields[1]), tonumber(fields[2])
+    if epoch and offset and fields[3] then
+        local newer = tonumber(ARGV[1]) - epoch
+        if newer == 0 then newer = tonumber(ARGV[2]) - offset end
+        if newer < 0 then return 0 end
+        if newer == 0 and redis.sha1hex(fields[3]) == ARGV[3] then return 0 end
+    end
+end
+if ARGV[4] then
+    redis.call('DEL', KEYS[1])
+    redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'offset', ARGV[2], 'snapshot', ARGV[4])
+end
+return 1
+"""
+
+
+class RedisParameters:
+    """Snapshots by bucket in Redis, under ``glimpse:<prefix>parameters:<bucket>``.
+
+    A hash has the fields ``epoch``, ``offset`` and ``snapshot`` (the bytes of the whole record), so that a ranker can
+    ask for the version without fetching the rest.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.redis is None:
+            raise ValueError('redis is not set: give its address, such as redis = "redis://127.0.0.1:6379/0"')
+        self.prefix = f"glimpse:{settings.topic_prefix}parameters:"
+        options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S, **settings.redis_client()}
+        self._redis = redis.Redis.from_url(settings.redis, retry=Retry(NoBackoff(), 1), **options)
+        self._put = self._redis.register_script(PUT)
+        pool = self._redis.connection_pool.connection_kwargs
+        self.address = str(pool.get("path") or f"{pool.get('host')}:{pool.get('port')}")  # without the password
+
+    def key(self, bucket: str) -> str:
+        """Return the key of a bucket."""
+        return self.prefix + bucket
+
+    def put(self, snapshot: Snapshot, data: bytes) -> bool:
+        """Write ``data``, the bytes of ``snapshot``, where the store lacks it; return whether it did.
+
+        The bytes travel only when they are needed, so this may be called as often as one likes.
+        """
+        key = [self.key(snapshot.bucket)]
+        version: list[int | str] = [snapshot.epoch, snapshot.samples_offset, sha1(data).hexdigest()]
+        try:
+            return bool(self._put(key, version)) and bool(self._put(key, [*version, data]))
+        except redis.RedisError as error:
+            raise SourceAway(f"Redis at {self.address} does not take {key[0]}: {error}") from error
+
+    def newest(self, bucket: str, *, after: Version | None = None) -> Snapshot | None:
+        """Return the bucket's snapshot, or None when there is none newer than ``after``."""
+        key = self.key(bucket)
+        try:
+            if after is not None:
+                epoch, offset = self._fields(key, "epoch", "offset")
+                if epoch is None or offset is None or _version(epoch, offset) <= after:
+                    return None
+            (data,) = self._fields(key, "snapshot")
+        except redis.RedisError as error:
+            raise SourceAway(f"Redis at {self.address} does not give {key}: {error}") from error
+        if data is None:
+            return None
+        snapshot = load(data)
+        return snapshot if after is None or snapshot.version > after else None
+
+    def _fields(self, key: str, *names: str) -> list[bytes | None]:
+        return cast(list[Any], self._redis.hmget(key, list(names)))
+
+    def where(self, bucket: str) -> str:
+        """Return how people would name the place of the bucket's snapshot."""
+        return f"{self.key(bucket)!r} in Redis at {self.address}"
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._redis.close()
+
+
+def _version(epoch: bytes, offset: bytes) -> Version:
+    """Return a version as the hash holds it; damaged digits count as new, so that the snapshot itself is looked at."""
+    try:
+        return int(epoch), int(offset)
+    except ValueError:
+        return 1 << 31, 0

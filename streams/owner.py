@@ -1,0 +1,223 @@
+"""Rounds of samples in, transactions of snapshots out: the owner of one samples partition on Kafka."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+from kafka.partitioner.default import murmur2
+
+from schemas.codec import encode
+from schemas.records import DeadLetter, Progress, Snapshot
+from streams import transactions
+from streams.learn import Log, PartitionLearner, RawRecord
+from streams.parameters import QUICK, KafkaParameters, SnapshotMissing
+from streams.settings import Bucket, Settings
+from streams.snapshots import ConfigChanged, check_config, split
+from streams.topics import Topics, admin
+
+log = logging.getLogger(__name__)
+
+TRANSACTION_TIMEOUT_MS = 10_000  # a killed owner holds readers of committed records back for this long at most
+PATIENCE_MS = 15_000  # for one call to the broker; then the round is given up and made again from what is durable
+
+
+def home(bucket: str, partitions: int) -> int:
+    """Return the samples partition of a bucket: where Kafka's default partitioner puts its name.
+
+    >>> [home(name, 4) for name in ("ubm", "c2ucb", "pbm")]
+    [0, 2, 1]
+    """
+    return int((murmur2(bucket.encode()) & 0x7FFFFFFF) % partitions)
+
+
+class Store:
+    """What all owners in a process share: the topics' names and ids, and one reader of the parameters topic."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.topics = Topics.of(settings)
+        self._reader: KafkaParameters | None = None
+        self._reading = Lock()
+
+    def read(self) -> tuple[Mapping[str, Snapshot], Mapping[int, Progress]]:
+        """Return the newest snapshots and progress, read to the end of the topic as it is now."""
+        with self._reading:
+            if self._reader is None:
+                self._reader = KafkaParameters(self.settings)
+            try:
+                self._reader.catch_up()
+            except BaseException:
+                self.close()
+                raise
+            return dict(self._reader.snapshots), dict(self._reader.progress)
+
+    def log(self, partition: int = 0) -> Log:
+        """Return a samples partition as it is on the broker."""
+        with admin(self.settings) as client:
+            [found] = client.describe_topics([self.topics.samples])
+        if found["error_code"] or not found["partitions"]:
+            raise SnapshotMissing(
+                f"no topic {self.topics.samples!r} on Kafka at {self.settings.kafka}; create it: glimpse topics"
+            )
+        return Log(self.topics.samples, str(found["topic_id"]), partition, len(found["partitions"]))
+
+    def bounds(self, log: Log) -> tuple[int, int]:
+        """Return the first offset that a samples partition still has, and its end."""
+        place = TopicPartition(log.topic, log.partition)
+        consumer = KafkaConsumer(**QUICK | self.settings.kafka_client(), group_id=None, enable_auto_commit=False)
+        try:
+            return consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+        finally:
+            consumer.close()
+
+    def check(self) -> None:
+        """Refuse to start when a bucket's settings are not those of its newest snapshot."""
+        log = self.log()
+        snapshots, _ = self.read()
+        for name, bucket in self.settings.buckets.items():
+            snapshot = snapshots.get(name)
+            if snapshot is not None and snapshot.epoch >= bucket.epoch:
+                check_config(bucket, snapshot, topic_id=log.topic_id, partition=home(name, log.partitions))
+
+    def close(self) -> None:
+        """Let go of the reader; the next read starts from the beginning."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+class PartitionOwner:
+    """Learns one samples partition, and publishes each round in one transaction.
+
+    Calls block, and never two at a time. Whatever goes wrong, ``drop`` and ``restore``: the state is then again that
+    of the last committed transaction, and any other owner is fenced.
+
+    Parameters
+    ----------
+    store
+        What all owners of the process share.
+    partition
+        Number of the samples partition.
+    published
+        Told of each snapshot that is durable, with its bytes; also of those found at ``restore``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        partition: int,
+        *,
+        published: Callable[[Snapshot], None] = lambda snapshot: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store, self.partition = store, partition
+        self.learner: PartitionLearner | None = None
+        self._published, self._clock = published, clock
+        self._producer: KafkaProducer | None = None
+
+    @property
+    def transactional_id(self) -> str:
+        """The name by which a new owner fences the old one."""
+        return f"{self.store.settings.topic_prefix}glimpse-learn-{self.partition}"
+
+    def restore(self) -> PartitionLearner:
+        """Fence other owners, read what is durable, and return the learner as of then."""
+        self.drop()
+        self._producer = KafkaProducer(
+            **QUICK | self.store.settings.kafka_client(),
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            max_block_ms=PATIENCE_MS,
+            max_request_size=1 << 20,
+        )
+        self._producer.init_transactions()  # before reading: from here on nobody else can publish this partition
+        log_now = self.store.log(self.partition)
+        start, end = self.store.bounds(log_now)
+        snapshots, progress = self.store.read()
+        at = progress.get(self.partition)
+        if at is not None and at.samples_topic_id == log_now.topic_id:
+            self._check_bounds(at, start, end)
+        learner = PartitionLearner(
+            self.buckets(log_now.partitions), log_now, snapshots=snapshots, progress=at, log_start=start
+        )
+        if any(state.changed for state in learner.states.values()):
+            self._publish(learner)  # buckets that are new: rankers can start, and a restart need not begin again
+        for name, state in learner.states.items():
+            if name in snapshots and snapshots[name].version == (state.bucket.epoch, state.stamp):
+                self._published(snapshots[name])
+        self.learner = learner
+        return learner
+
+    def buckets(self, partitions: int) -> dict[str, Bucket]:
+        """Return the buckets whose samples are on this partition."""
+        buckets = self.store.settings.buckets
+        return {name: bucket for name, bucket in buckets.items() if home(name, partitions) == self.partition}
+
+    def _check_bounds(self, at: Progress, start: int, end: int) -> None:
+        if at.next_offset > end:
+            raise ConfigChanged(
+                f"samples partition {self.partition} ends at {end}, but was learned to {at.next_offset}: the log has "
+                "lost records; raise the epoch of its buckets to relearn what is left"
+            )
+        if at.next_offset < start:
+            log.error(
+                "samples partition %d: offsets %d to %d were deleted before they were learned; keep samples longer",
+                *(self.partition, at.next_offset, start),
+            )
+
+    def learn(self, records: Sequence[RawRecord]) -> None:
+        """Learn a round of records and publish it; when this returns, the round is durable."""
+        if self.learner is None:
+            raise RuntimeError(f"samples partition {self.partition} must be restored before it can learn")
+        self.learner.apply(records)
+        self._publish(self.learner)
+
+    def _publish(self, learner: PartitionLearner) -> None:
+        snapshots, progress, refused = learner.publish(now_ms=round(self._clock() * 1000))
+        self._commit(snapshots, progress, refused)
+        for snapshot in snapshots:
+            self._published(snapshot)
+
+    def _commit(self, snapshots: Iterable[Snapshot], progress: Progress, refused: Iterable[DeadLetter]) -> None:
+        producer, topics = self._producer, self.store.topics
+        assert producer is not None
+        producer.begin_transaction()
+        sent = []
+        for snapshot in snapshots:
+            for chunk in split(snapshot):
+                key = f"{chunk.bucket}#{chunk.chunk}" if chunk.chunk else chunk.bucket
+                sent.append(producer.send(topics.parameters, key=key.encode(), value=encode(chunk)))
+        key = f"@samples-{progress.samples_partition}"
+        sent.append(producer.send(topics.parameters, key=key.encode(), value=encode(progress)))
+        for letter in refused:
+            key = f"{letter.topic}-{letter.partition}"
+            sent.append(producer.send(topics.dead_letters, key=key.encode(), value=encode(fitting(letter))))
+        for future in sent:
+            # Looked at before the commit: on a stale epoch kafka-python renews itself and forgets what it has sent.
+            future.get(timeout=PATIENCE_MS / 1000)
+        transactions.commit(producer, within_ms=PATIENCE_MS)
+
+    def drop(self) -> None:
+        """Forget the state and the producer; a transaction that is still open is aborted by the next owner."""
+        self.learner = None
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            # Nothing may leave any more. A plain close would first try to send what is left, fail while the broker is
+            # away, and leave a thread behind that comes back with it.
+            producer._sender.force_close()
+            try:
+                producer.close(timeout=1.0)
+            except KafkaError as error:
+                log.debug("producer %s did not close in time: %r", self.transactional_id, error)
+
+
+def fitting(letter: DeadLetter, *, max_bytes: int = 900_000) -> DeadLetter:
+    """Return a dead letter that fits a record: the bytes of one that is too large are cut, and its reason says so."""
+    if letter.value is None or len(letter.value) <= max_bytes:
+        return letter
+    reason = f"{letter.reason} (the first {max_bytes} of {len(letter.value)} bytes)"
+    return replace(letter, value=letter.value[:max_bytes], reason=reason)

@@ -1,0 +1,156 @@
+"""Simulated or recorded events in, the topics of a running Glimpse out, at a rate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from schemas.codec import Codec
+from schemas.records import Click, Impression
+from streams.buckets import bucket_of
+from streams.client import EventWriter
+from streams.events import Event, click_of, impression_of
+from streams.settings import Bucket, Settings
+
+USERS = 1000
+LISTS_A_SESSION = 3
+PAUSE_S = 0.005  # the rate is kept in steps of this, since a shorter sleep is mostly oversleep
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What has been written, and how long it took."""
+
+    impressions: int
+    clicks: int
+    seconds: float
+
+
+def produce(
+    settings: Settings,
+    events: Iterable[Event],
+    *,
+    rate: float | None = None,
+    total: int | None = None,
+    restamp: bool = False,
+    codec: Codec | None = None,
+    console: Console | None = None,
+) -> Produced:
+    """Write ``events`` to the topics and return their number once Kafka has them all.
+
+    Parameters
+    ----------
+    rate
+        Events a second; None writes as fast as it can.
+    total
+        How many events there will be, for the progress bar on ``console``.
+    restamp
+        Date each event at its sending, for recorded events that live topics would find too late. Otherwise topics that
+        keep the creator's time (``timestamps = "CreateTime"``) get the event's own time as Kafka's.
+    """
+    if rate is not None and not rate > 0:
+        raise ValueError(f"rate must be a positive number of events a second, got {rate}")
+    own_time = settings.timestamps == "CreateTime"
+    counts = {Impression: 0, Click: 0}
+    start = time.monotonic()
+    with EventWriter(settings, codec=codec) as writer, _bar(console) as bar:
+        task = bar.add_task("events", total=total)
+        for number, event in enumerate(events):
+            if rate is not None and (early := start + number / rate - time.monotonic()) > PAUSE_S:
+                bar.update(task, completed=number)
+                time.sleep(early)
+            if restamp:
+                event = _dated(event, int(time.time() * 1000))
+            writer.send(event, timestamp_ms=_at_ms(event) if own_time else None)
+            counts[type(event)] += 1
+            if number % 1000 == 0:
+                bar.update(task, completed=number)
+        writer.flush()
+        bar.update(task, completed=sum(counts.values()))
+    return Produced(counts[Impression], counts[Click], time.monotonic() - start)
+
+
+def simulated(
+    settings: Settings,
+    lists: int,
+    *,
+    seed: int = 0,
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Event]:
+    """Yield ``lists`` random lists, each followed by its clicks, for every bucket of ``settings`` by its users.
+
+    Each bucket has a hidden taste: an item is tapped with a chance that grows with its context's agreement with the
+    taste and falls with its position, as people look less far down.
+    """
+    if not settings.buckets:
+        raise ValueError("no buckets to simulate lists for; add [buckets.NAME] to glimpse.toml")
+    random = np.random.default_rng(seed)
+    tastes = {name: _direction(random, bucket.dim) for name, bucket in sorted(settings.buckets.items())}
+    run = f"{random.integers(1 << 32):08x}-{int(clock() * 1000):x}"  # ids must differ between two runs
+    for number in range(lists):
+        session = number // LISTS_A_SESSION
+        user_id = f"user-{session % USERS}"
+        bucket = settings.buckets[bucket_of(user_id, list(settings.buckets))]
+        shown = _list(
+            bucket, random, at_ms=int(clock() * 1000), names=(f"{run}-{number}", f"{run}-s{session}", user_id)
+        )
+        yield shown
+        yield from _clicks(shown, bucket, tastes[bucket.name], random)
+
+
+def _list(bucket: Bucket, random: np.random.Generator, *, at_ms: int, names: tuple[str, str, str]) -> Impression:
+    impression_id, session_id, user_id = names
+    size = bucket.positions
+    items = random.choice(10 * size, size, replace=False)
+    contexts = _direction(random, size, bucket.dim) * bucket.context_scale
+    return impression_of(
+        items,
+        contexts,
+        impression_id=impression_id,
+        session_id=session_id,
+        bucket=bucket.name,
+        user_id=user_id,
+        shown_at_ms=at_ms,
+        rendered=int(random.integers(size // 2, size + 1)) or 1,
+    )
+
+
+def _clicks(
+    shown: Impression, bucket: Bucket, taste: NDArray[np.float64], random: np.random.Generator
+) -> Iterator[Click]:
+    liked = 0.1 * (1 + shown.contexts_array @ taste / bucket.context_scale)  # from 0 to 0.2
+    seen = np.where(np.arange(shown.size) < shown.rendered, 0.85 ** np.arange(shown.size), 0)
+    for position in np.flatnonzero(random.random(shown.size) < liked * seen) + 1:
+        yield click_of(
+            impression_id=shown.impression_id,
+            session_id=shown.session_id,
+            position=int(position),
+            clicked_at_ms=shown.shown_at_ms + 500 * int(position),
+            reward=bucket.reward_scale,
+        )
+
+
+def _direction(random: np.random.Generator, *shape: int) -> NDArray[np.float64]:
+    """Return random vectors of length 1 at most, so that they are the same in float32."""
+    numbers = random.normal(size=shape)
+    numbers *= (1 - 1e-6) / np.maximum(np.linalg.norm(numbers, axis=-1, keepdims=True), 1e-9)
+    return numbers
+
+
+def _at_ms(event: Event) -> int:
+    return event.shown_at_ms if isinstance(event, Impression) else event.clicked_at_ms
+
+
+def _dated(event: Event, at_ms: int) -> Event:
+    return replace(event, shown_at_ms=at_ms) if isinstance(event, Impression) else replace(event, clicked_at_ms=at_ms)
+
+
+def _bar(console: Console | None) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=console is None)

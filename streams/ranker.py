@@ -1,0 +1,231 @@
+"""Snapshots and candidates in, ordered lists out; new snapshots are taken over while it serves."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from learner import PbmUcb
+from learner.linear import LinearRanking
+from schemas.records import Snapshot
+from streams.metrics import Metrics
+from streams.online import RedisParameters
+from streams.parameters import DirectoryParameters, KafkaParameters, SnapshotMissing, Source, SourceAway
+from streams.settings import Settings, load
+from streams.snapshots import SnapshotCorrupt, Version, frozen, name_of
+
+log = logging.getLogger(__name__)
+
+
+QUICK = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1)  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A snapshot that passed its checksum, ready to rank."""
+
+    snapshot: Snapshot
+    model: LinearRanking | PbmUcb
+
+
+class Ranker:
+    """Ranks candidates with a bucket's newest snapshot, looked for in the background.
+
+    The last good snapshot is kept: one that is damaged is refused, and a source that is away changes nothing but the
+    age. Threads may rank at the same time.
+
+    Parameters
+    ----------
+    source
+        Where snapshots come from; ``from_kafka``, ``from_redis`` and ``from_directory`` make one.
+    bucket
+        Whose snapshots.
+    refresh_s
+        How often to look for a newer one; None never looks, ``refresh()`` does.
+    stale_after_s
+        The age of a snapshot beyond which ``stale`` is true, and said once in the log.
+    clock
+        Wall time in seconds.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        bucket: str,
+        refresh_s: float | None = 1.0,
+        stale_after_s: float = 300.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.bucket, self.stale_after_s = bucket, stale_after_s
+        self.refused = 0  # damaged snapshots
+        self.missed = 0  # looks that the source did not answer
+        self._source, self._clock = source, clock
+        self._said_stale = False
+        self._timings = Metrics()
+        self._seconds = self._timings.histogram(
+            "glimpse_ranker_rank_seconds", "To order one list of candidates.", labels=["bucket"], bounds=QUICK
+        )
+        self._stop = threading.Event()
+        self._looking = threading.Lock()
+        first = source.newest(bucket)
+        if first is None:
+            raise SnapshotMissing(f"no model under {source.where(bucket)}; start one: glimpse learn")
+        self._loaded = self._load(first)
+        self._thread: threading.Thread | None = None
+        if refresh_s is not None:
+            self._thread = threading.Thread(
+                target=self._follow, args=(refresh_s,), name=f"ranker-{bucket}", daemon=True
+            )
+            self._thread.start()
+
+    @classmethod
+    def from_kafka(cls, settings: Settings | str, *, bucket: str, **options: Any) -> Self:
+        """Return a ranker that reads the parameters topic; ``settings`` may be just the broker's address."""
+        known = settings if isinstance(settings, Settings) else Settings(kafka=settings)
+        return cls(KafkaParameters(known), bucket=bucket, **options)
+
+    @classmethod
+    def from_redis(cls, settings: Settings | str, *, bucket: str, **options: Any) -> Self:
+        """Return a ranker that reads the online store; ``settings`` may be just its URL."""
+        known = settings if isinstance(settings, Settings) else Settings(redis=settings)
+        return cls(RedisParameters(known), bucket=bucket, **options)
+
+    @classmethod
+    def from_directory(cls, path: Path | str, *, bucket: str, **options: Any) -> Self:
+        """Return a ranker that reads a directory with one snapshot file per bucket."""
+        return cls(DirectoryParameters(path), bucket=bucket, **options)
+
+    @classmethod
+    def from_url(cls, source: str, *, bucket: str, settings: Settings | None = None, **options: Any) -> Self:
+        """Return a ranker for ``kafka``, ``redis`` (as set), ``kafka://host:port``, ``redis://…`` or a directory."""
+        url = urlsplit(source)
+        if source in ("kafka", "redis"):
+            make = cls.from_kafka if source == "kafka" else cls.from_redis
+            return make(settings or load(), bucket=bucket, **options)
+        if url.scheme == "kafka":
+            return cls.from_kafka(replace(settings or Settings(), kafka=url.netloc), bucket=bucket, **options)
+        if url.scheme in ("redis", "rediss", "unix"):
+            return cls.from_redis(replace(settings or Settings(), redis=source), bucket=bucket, **options)
+        if url.scheme in ("", "file"):
+            return cls.from_directory(url.path if url.scheme else source, bucket=bucket, **options)
+        raise ValueError(f"snapshots come from kafka, redis or a directory, got {source!r}")
+
+    def rank(self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Return the rows of the ``size`` best of ``candidates`` (n, d), best first; context-free ones need items."""
+        began = time.perf_counter()
+        rows = self._loaded.model.rank(candidates, size=size, items=items)
+        self._seconds.observe(time.perf_counter() - began, bucket=self.bucket)
+        return rows
+
+    def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the estimated attractiveness of each candidate."""
+        return self._loaded.model.predict(candidates, items=items)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot in use."""
+        return self._loaded.snapshot
+
+    @property
+    def version(self) -> Version:
+        """(epoch, samples offset) of the snapshot in use; an impression carries it."""
+        return self.snapshot.version
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the snapshot in use was published."""
+        return max(0.0, self._clock() - self.snapshot.published_at_ms / 1000)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the snapshot in use is older than the limit."""
+        return self.age_s > self.stale_after_s
+
+    def metrics(self) -> str:
+        """Return age, staleness, version, failures and latency in Prometheus' text format."""
+        metrics = Metrics()
+        gauges = {
+            "age_seconds": ("Seconds since the snapshot in use was published.", self.age_s),
+            "stale": ("1 when that is more than allowed.", self.stale),
+            "epoch": ("Epoch of the snapshot in use.", self.version[0]),
+            "offset": ("Samples offset of the snapshot in use.", self.version[1]),
+        }
+        for name, (text, value) in gauges.items():
+            metrics.gauge(f"glimpse_ranker_{name}", text, labels=["bucket"]).set(value, bucket=self.bucket)
+        counts = {
+            "refused": ("Snapshots refused as damaged.", self.refused),
+            "missed": ("Looks that the source did not answer.", self.missed),
+        }
+        for name, (text, value) in counts.items():
+            metrics.counter(f"glimpse_ranker_{name}_total", text, labels=["bucket"]).set(value, bucket=self.bucket)
+        return metrics.render() + self._timings.render()
+
+    def refresh(self) -> bool:
+        """Look for a newer snapshot once; return whether one is now in use."""
+        with self._looking:
+            try:
+                found = self._source.newest(self.bucket, after=self.version)
+                if found is not None:
+                    self._loaded = self._load(found)
+            except SourceAway as error:
+                found = None
+                self.missed += 1
+                log.debug("%s", error)
+            except (SnapshotCorrupt, ArithmeticError) as error:
+                found = None
+                self._refuse(error)
+            self._say_stale()
+            return found is not None
+
+    def _load(self, snapshot: Snapshot) -> Loaded:
+        if snapshot.bucket != self.bucket:
+            raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} lies where one of {self.bucket!r} should be")
+        model = frozen(snapshot)
+        _ = model.theta  # solved now, so that no request waits for it and a state without a solution is refused here
+        return Loaded(snapshot, model)
+
+    def _refuse(self, error: Exception) -> None:
+        self.refused += 1
+        if self.refused == 1 or self.refused % 1000 == 0:
+            log.error("snapshot refused (%d so far), %s is kept: %s", self.refused, name_of(self.snapshot), error)
+
+    def _say_stale(self) -> None:
+        if self.stale and not self._said_stale:
+            log.warning(
+                "%s is %.0f s old, more than the %g s allowed; is `glimpse learn` running, and is there traffic? "
+                "%d looks at the source failed, %d snapshots were refused",
+                *(name_of(self.snapshot), self.age_s, self.stale_after_s, self.missed, self.refused),
+            )
+        self._said_stale = self.stale
+
+    def _follow(self, every_s: float) -> None:
+        while not self._stop.wait(every_s):
+            try:
+                self.refresh()
+            except Exception:  # a library's surprise must not end the looking; ranking goes on with what is there
+                self.missed += 1
+                log.exception("no look at %s", self._source.where(self.bucket))
+
+    def close(self) -> None:
+        """Stop looking and let go of the source."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

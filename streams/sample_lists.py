@@ -1,0 +1,105 @@
+"""Sample batches in, the lists in them by name: which are net there, and the batches that take some of them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.records import SampleBatch
+
+
+class ListName(NamedTuple):
+    """One list: its impression, and where that stands."""
+
+    impression_id: str
+    partition: int
+    offset: int
+
+
+class Place(NamedTuple):
+    """Where a list is in the samples log."""
+
+    offset: int
+    number: int  # of the list in its record
+
+
+def names(batch: SampleBatch) -> list[ListName]:
+    """Return the name of each list of a batch."""
+    partitions, offsets = batch.source_partitions_array.tolist(), batch.source_offsets_array.tolist()
+    return list(map(ListName, batch.impression_ids, partitions, offsets))
+
+
+class NetLists:
+    """Which lists shown in a range of time are learned in the net, and where the log has their last version.
+
+    A correction takes the old version back and adds the new one, so the last version that was added is the one to take
+    back; a list that was taken back already is not there any more.
+    """
+
+    def __init__(self, from_ms: int, to_ms: int) -> None:
+        self._from_ms, self._to_ms = from_ms, to_ms
+        self._found: dict[ListName, tuple[int, Place, int]] = {}  # net, last version added, shown at
+
+    def add(self, offset: int, batch: SampleBatch) -> None:
+        """Take in the record at ``offset``."""
+        shown = batch.shown_at_ms_array
+        inside = np.flatnonzero((shown >= self._from_ms) & (shown < self._to_ms)).tolist()
+        if not inside:
+            return
+        names_, signs = names(batch), batch.signs_array.tolist()
+        for index in inside:
+            net, place, _ = self._found.get(names_[index], (0, Place(offset, index), 0))
+            place = Place(offset, index) if signs[index] > 0 else place
+            self._found[names_[index]] = net + signs[index], place, int(shown[index])
+
+    def learned(self) -> dict[ListName, tuple[Place, int]]:
+        """Return the lists that are learned now, with the place of their version and their shown-at."""
+        wrong = {name: net for name, (net, _, _) in self._found.items() if net not in (0, 1)}
+        if wrong:
+            name, net = next(iter(wrong.items()))
+            raise ValueError(
+                f"{len(wrong)} lists are in the samples {net} times in the net, the first: {name.impression_id!r} of "
+                f"impressions {name.partition} at offset {name.offset}; was the join started from a time before its "
+                "commit? See: glimpse ledger"
+            )
+        return {name: (place, shown) for name, (net, place, shown) in self._found.items() if net == 1}
+
+
+def take_back(batch: SampleBatch, indices: Iterable[int]) -> SampleBatch:
+    """Return some lists of a batch, to be taken back."""
+    chosen = np.array(sorted(indices), np.int64)
+    listed = np.zeros(len(batch.impression_ids), np.bool_)
+    listed[chosen] = True
+    rows = np.repeat(listed, batch.sizes_array)
+
+    def some(column: NDArray[np.generic], which: NDArray[np.bool_]) -> bytes:
+        return column[which].tobytes()
+
+    return SampleBatch(
+        bucket=batch.bucket,
+        dim=batch.dim,
+        items=some(batch.items_array, rows),
+        positions=some(batch.positions_array, rows),
+        last_clicks=some(batch.last_clicks_array, rows),
+        rewards=some(batch.rewards_array, rows),
+        contexts=some(batch.contexts_array, rows),
+        impression_ids=[batch.impression_ids[index] for index in chosen.tolist()],
+        sizes=some(batch.sizes_array, listed),
+        signs=np.full(len(chosen), -1, np.int8).tobytes(),
+        shown_at_ms=some(batch.shown_at_ms_array, listed),
+        source_partitions=some(batch.source_partitions_array, listed),
+        source_offsets=some(batch.source_offsets_array, listed),
+        ranked_by_epochs=some(batch.ranked_by_epochs_array, listed),
+        ranked_by_offsets=some(batch.ranked_by_offsets_array, listed),
+    )
+
+
+def by_record(places: Iterable[Place]) -> Iterator[tuple[int, list[int]]]:
+    """Yield the offsets of the records that hold ``places``, rising, with the lists in each."""
+    found: dict[int, list[int]] = {}
+    for place in places:
+        found.setdefault(place.offset, []).append(place.number)
+    yield from sorted(found.items())

@@ -1,0 +1,171 @@
+"""Faust's Kafka transport as the learn job needs it: committed records only, each with the offset it follows from.
+
+Faust acknowledges what it drops (records of an older generation, records in flight at a rebalance), and its own commits
+cannot see over the gaps that transaction markers leave. So nothing here rests on them: positions come from what is
+durably learned, and a record says from which offset on nothing before it is missing, and since which seek.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from aiokafka.errors import IllegalStateError, KafkaError
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
+from faust.types import TP
+from mode.utils.logging import get_logger
+
+log = get_logger(__name__)
+
+FOLLOWS = "glimpse-follows"  # header of a delivered record: its Trail
+
+
+class Trail(NamedTuple):
+    """Where a partition's delivery has got to: since which seek, and up to which offset nothing was left out."""
+
+    seek: int  # numbered upwards over all partitions
+    offset: int
+
+
+class EveryOffset(dict[Any, Any]):
+    """Faust's memory of what it has delivered, without the memory: what was delivered may be delivered again."""
+
+    def __missing__(self, key: Any) -> None:
+        return None
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Note nothing."""
+
+
+class LearnThread(AIOKafkaConsumerThread):
+    """The thread around aiokafka's consumer."""
+
+    app: Any
+    seeks: int
+    # Keyed by the position object of one assignment, so that another assignment starts without a memory.
+    trails: WeakKeyDictionary[Any, Trail]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.seeks, self.trails = 0, WeakKeyDictionary()
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._isolation_level = (
+            "read_committed"  # its fetcher is made at start; Faust only asks for this with tables
+        )
+        return consumer
+
+    async def _fetch_records(self, consumer: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            batches = await super()._fetch_records(consumer, *args, **kwargs)
+        except KafkaError as error:  # raised here it would end the worker; the broker may only be restarting
+            log.warning("samples cannot be fetched now, trying again: %r", error)
+            await asyncio.sleep(1.0)
+            return {}
+        for place, records in batches.items():
+            position = self._position(consumer, place)  # still assigned, or aiokafka had not returned them
+            seek, follows = self.trails.get(position) or (self.seeks, records[0].offset)
+            for record in records:
+                record.headers = [*record.headers, (FOLLOWS, b"%d %d" % (seek, follows))]
+                follows = record.offset + 1
+            self.trails[position] = Trail(seek, follows)
+        return batches
+
+    async def seek_to_committed(self) -> Mapping[Any, int]:
+        """Seek to what is durably learned; the group's commits are for those who watch the lag."""
+        known: Mapping[int, int] = self.app.learned_offsets()
+        offsets = {place: known[place.partition] for place in self.assignment() if place.partition in known}
+        await self.seek_wait(offsets)
+        return offsets
+
+    async def _seek_wait(self, consumer: Any, partitions: Mapping[Any, int]) -> None:
+        for place, offset in partitions.items():
+            consumer.seek(place, offset)
+            self.seeks += 1
+            self.trails[self._position(consumer, place)] = Trail(self.seeks, offset)
+
+    @staticmethod
+    def _position(consumer: Any, place: Any) -> Any:
+        subscription = consumer._subscription.subscription
+        assignment = subscription and subscription.assignment
+        position = assignment and assignment.state_value(place)
+        if position is None:
+            raise LookupError(f"{place} is not assigned")
+        return position
+
+    async def _commit(self, offsets: Mapping[Any, int]) -> bool:
+        try:
+            return bool(await super()._commit(offsets))
+        except (KafkaError, IllegalStateError) as error:
+            log.info("lag figures are late, the group's offsets were not committed: %r", error)
+            return False
+
+    async def crash(self, reason: BaseException) -> None:
+        """Go on after a failed commit, which Faust takes for the end; anything else still ends the worker."""
+        if isinstance(reason, KafkaError):
+            log.info("lag figures are late, the group's offsets were not committed: %r", reason)
+        else:
+            await super().crash(reason)
+
+
+class LearnConsumer(Consumer):
+    """The consumer that Faust drives."""
+
+    app: Any
+    _thread: LearnThread
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._read_offset = EveryOffset()
+
+    def _new_consumer_thread(self) -> LearnThread:
+        return LearnThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
+        """Commit what is durably learned, whatever was acknowledged."""
+        self._acked.clear()
+        self._acked_index.clear()
+        known = self.app.learned_offsets()
+        offsets = {place: known[place.partition] for place in self.assignment() if place.partition in known}
+        changed = {place: offset for place, offset in offsets.items() if self._committed_offset[place] != offset}
+        if not changed or not await self._commit(changed):
+            return False
+        self._committed_offset.update(changed)
+        return True
+
+    async def seek_numbered(self, place: TP, offset: int) -> int:
+        """Seek, and return the number that records delivered from now on carry."""
+        await self.seek_wait({place: offset})
+        return self.trail(place).seek
+
+    def trail(self, place: TP) -> Trail:
+        """Return how far a partition was delivered; raise LookupError when it is not assigned or not begun."""
+        return self._thread.trails[self._position(place)]
+
+    def waiting(self, place: TP) -> bool:
+        """Return whether the broker has committed records that were not fetched yet, as far as it has told."""
+        position = self._position(place)
+        return None not in (position.lso, position._position) and position.lso > position._position
+
+    def _position(self, place: TP) -> Any:
+        return self._thread._position(self._thread._ensure_consumer(), place)
+
+    def verify_event_path(self, now: float, tp: Any) -> None:
+        """Leave it to the health page to say whether offsets move."""
+
+
+class LearnTransport(Transport):
+    """Faust's transport with the consumer above."""
+
+    Consumer = LearnConsumer
+
+
+def trail_of(headers: Iterable[tuple[str, bytes]] | Mapping[str, bytes] | None) -> Trail:
+    """Return what the consumer above has noted on a delivered record."""
+    pairs = dict(headers or ())
+    seek, offset = pairs[FOLLOWS].split()
+    return Trail(int(seek), int(offset))

@@ -1,0 +1,88 @@
+"""What an open list costs in memory (K=12, d=10), and how long many of them take to restore; no broker."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+
+from schemas.codec import encode
+from schemas.records import Click, Impression
+from streams.acceptance import Acceptance
+from streams.join import SessionJoin
+from streams.join_offsets import Commit
+from streams.settings import Bucket
+
+POSITIONS, DIM, CLICKS = 12, 10, 0.4
+BATCH = 2_000
+T0 = 1_700_000_000_000
+ACCEPT = Acceptance({"a": Bucket("a", dim=DIM, positions=POSITIONS)}, future_ms=300_000)
+
+
+class Logged(NamedTuple):
+    """A record as kafka-python gives it."""
+
+    offset: int
+    timestamp: int
+    key: bytes
+    value: bytes
+
+
+def batches(lists: int) -> Iterator[tuple[list[Logged], list[Logged]]]:
+    """Yield impressions and their clicks, 1,000 lists a second, all of them within one horizon."""
+    rng, clicked = np.random.default_rng(1), 0
+    contexts = rng.uniform(-0.3, 0.3, (100, POSITIONS * DIM)).astype("<f4")
+    for start in range(0, lists, BATCH):
+        impressions, clicks = [], []
+        for number in range(start, min(start + BATCH, lists)):
+            at, name, session = T0 + number, f"{number:08x}-0000-4000-8000-{number:012x}", f"session-{number:012d}"
+            items = rng.integers(0, 1_000_000, POSITIONS).astype("<i8").tobytes()
+            shown = Impression(name, session, "a", "user", at, items, contexts[number % 100].tobytes(), POSITIONS)
+            impressions.append(Logged(number, at, session.encode(), encode(shown)))
+            for _ in range(rng.poisson(CLICKS)):
+                tap = Click(name, session, int(rng.integers(1, POSITIONS + 1)), at)
+                clicks.append(Logged(clicked, at, session.encode(), encode(tap)))
+                clicked += 1
+        yield impressions, clicks
+
+
+def fill(join: SessionJoin, lists: int) -> float:
+    """Feed ``lists`` lists; return the seconds of CPU that the join took."""
+    spent = 0.0
+    for impressions, clicks in batches(lists):
+        started = time.process_time()
+        join.add_impressions(impressions)
+        join.add_clicks(clicks)
+        spent += time.process_time() - started
+    return spent
+
+
+def new_join(resume: Commit | None = None) -> SessionJoin:
+    """Return a join with the default times."""
+    return SessionJoin(ACCEPT, wait_ms=600_000, lateness_ms=600_000, resume=resume)
+
+
+def run(lists: int) -> None:
+    """Print bytes per open list and the CPU of a restore."""
+    fill(new_join(), 10_000)  # what the libraries take once
+    gc.collect()
+    before = psutil.Process().memory_info().rss
+    join = new_join()
+    fill(join, lists)
+    gc.collect()
+    each = (psutil.Process().memory_info().rss - before) / lists
+    commit = join.cut(T0).commit
+    del join
+    spent = fill(new_join(commit), lists)
+    print(f"join_open_list {each:.0f} B")
+    print(f"join_restore_{lists} {spent:.1f} s")
+    print(f"join_restore_rate {lists / spent:.0f} lists/s")
+
+
+if __name__ == "__main__":
+    run(int(sys.argv[1]) if len(sys.argv) > 1 else 600_000)

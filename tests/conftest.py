@@ -1,0 +1,113 @@
+"""Real servers for the tests: one Kafka and one Redis per session, and more of them for tests that break one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from streams import topics
+from streams.local_kafka import LocalKafka
+from streams.local_redis import LocalRedis
+from streams.settings import Bucket, Settings
+
+PACKAGES = {
+    "java": "openjdk-17-jre-headless",
+    "mvn": "maven",
+    "redis-server": "redis-server",
+    "openssl": "openssl",
+    "chromium": "chromium",
+}
+
+
+@pytest.fixture(scope="session")
+def programs() -> None:
+    """The servers' programs; as root on Debian (CI), what is missing is installed."""
+    missing = [package for name, package in PACKAGES.items() if shutil.which(name) is None]
+    if missing and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "update", "-q"], check=False)
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(["apt-get", "install", "-qy", "--no-install-recommends", *missing], check=True, env=quiet)
+
+
+@pytest.fixture(scope="session")
+def kafka(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real broker that all tests of the session share."""
+    broker = LocalKafka(tmp_path_factory.mktemp("kafka"))
+    try:
+        broker.start()
+        yield broker.bootstrap
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_url(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real Redis that all tests of the session share."""
+    server = LocalRedis(tmp_path_factory.mktemp("redis"))
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def new_broker(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LocalKafka]]:
+    """Makes started brokers of the test's own, to stop(), kill(), pause(), resume() and start() again."""
+    brokers: list[LocalKafka] = []
+
+    def start(config: dict[str, str] | None = None, **options: Any) -> LocalKafka:
+        broker = LocalKafka(tmp_path_factory.mktemp("own-kafka"), **options)
+        broker.config.update(config or {})
+        brokers.append(broker)
+        broker.start()
+        return broker
+
+    yield start
+    for broker in brokers:
+        broker.kill()
+
+
+@pytest.fixture
+def new_redis(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LocalRedis]]:
+    """Makes started Redis servers of the test's own."""
+    servers: list[LocalRedis] = []
+
+    def start(**options: Any) -> LocalRedis:
+        server = LocalRedis(tmp_path_factory.mktemp("own-redis"), **options)
+        servers.append(server)
+        server.start()
+        return server
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def settings_for(request: pytest.FixtureRequest) -> Callable[..., Settings]:
+    """Makes Settings with topics of their own, already created.
+
+    On the session's broker unless ``kafka=`` names another one; without Redis unless ``redis=`` is given; time stamps
+    are the records' own (CreateTime), since tests move time by them.
+    """
+
+    def make(**changes: Any) -> Settings:
+        if "kafka" not in changes:
+            changes["kafka"] = request.getfixturevalue("kafka")
+        changes.setdefault("buckets", {"main": Bucket("main", algorithm="c2ucb", dim=10, positions=12)})
+        changes.setdefault("topic_prefix", f"t{uuid.uuid4().hex[:12]}-")
+        changes.setdefault("timestamps", "CreateTime")
+        changes.setdefault("web_port", 0)
+        changes.setdefault("join_web_port", 0)
+        settings = Settings(**changes)
+        topics.create(settings)
+        return settings
+
+    return make

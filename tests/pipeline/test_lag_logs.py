@@ -1,0 +1,390 @@
+"""Lag on logs that are odd: empty, compacted, made again, with markers or an open transaction; and on odd brokers."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ConfigResource,
+    ConfigResourceType,
+    ResourcePattern,
+    ResourceType,
+)
+from kafka.structs import OffsetAndMetadata
+from rich.console import Console
+
+from schemas.codec import encode
+from schemas.records import Progress
+from streams import topics
+from streams.join_offsets import Commit, LogPart
+from streams.lag import PartitionLag
+from streams.lag_reader import LagError, LagReader
+from streams.lag_rules import Verdict, Window
+from streams.lag_view import looks, run
+from streams.local_kafka import LocalKafka
+from streams.log_clock import Place
+from streams.topics import Topics, admin
+
+SHORT = Window(span_s=1.0, commits=4)
+
+
+@pytest.fixture(scope="module")
+def strict_broker(programs, tmp_path_factory) -> Iterator[LocalKafka]:
+    """A broker that knows access rules, all open at first, and compacts at once."""
+    broker = LocalKafka(tmp_path_factory.mktemp("strict-kafka"))
+    broker.config |= {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "log.cleaner.backoff.ms": "200",
+    }
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def write(settings, topic, values, *, timestamps=None, key=None, transaction=None, end="commit"):
+    """Write values to partition 0; in a transaction if it is given a name, which may be left open."""
+    producer = KafkaProducer(bootstrap_servers=settings.kafka, transactional_id=transaction)
+    if transaction:
+        producer.init_transactions()
+        producer.begin_transaction()
+    for number, value in enumerate(values):
+        stamp = None if timestamps is None else timestamps[number]
+        producer.send(topic, value, key=key, partition=0, timestamp_ms=stamp)
+    producer.flush(10)
+    if transaction:
+        {"commit": producer.commit_transaction, "abort": producer.abort_transaction, "open": lambda: None}[end]()
+    if end != "open":
+        producer.close(5)
+    return producer
+
+
+def commit(settings, group, topic, offset, metadata="") -> None:
+    consumer = KafkaConsumer(bootstrap_servers=settings.kafka, group_id=group, enable_auto_commit=False)
+    place = TopicPartition(topic, 0)
+    consumer.assign([place])
+    consumer.commit({place: OffsetAndMetadata(offset, metadata, -1)})
+    consumer.close()
+
+
+def lag_of(reader: LagReader, name: str, topic: str) -> PartitionLag:
+    [group] = [one for one in reader.read().groups if one.name == name]
+    [found] = [one for one in group.partitions if (one.topic, one.partition) == (topic, 0)]
+    return found
+
+
+@pytest.fixture
+def reader_of():
+    """Makes readers with a short window."""
+    readers = []
+
+    def make(settings, *groups) -> LagReader:
+        readers.append(LagReader(settings, groups=groups, window=SHORT))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.close()
+
+
+@pytest.mark.parametrize("k", [0, 700, 2999])
+def test_time_lag_is_that_of_the_known_time_stamps(settings_for, reader_of, k):
+    settings = settings_for(partitions=1)
+    topic = Topics.of(settings).impressions
+    begin_ms = 1_600_000_000_000
+    write(settings, topic, [b"x"] * 3000, timestamps=[begin_ms + 100 * i for i in range(3000)])
+    commit(settings, settings.topic_prefix + "g", topic, k)
+    found = lag_of(reader_of(settings, settings.topic_prefix + "g"), settings.topic_prefix + "g", topic)
+    assert found.lag == 3000 - k
+    assert found.lag_s == pytest.approx((2999 - k) * 0.1, abs=0.001)
+
+
+def test_time_lag_is_that_since_the_broker_got_the_record(settings_for, reader_of):
+    settings = settings_for(partitions=1, timestamps="LogAppendTime")
+    topic, group = Topics.of(settings).clicks, settings.topic_prefix + "g"
+    write(settings, topic, [b"read"])
+    commit(settings, group, topic, 1)
+    reader = reader_of(settings, group)
+    assert lag_of(reader, group, topic).lag_s == 0
+    write(settings, topic, [b"unread"])
+    written_at = time.time()
+    time.sleep(1.5)
+    write(settings, topic, [b"unread too"])
+    found = lag_of(reader, group, topic)
+    assert found.lag == 2
+    assert found.lag_s == pytest.approx(time.time() - written_at, abs=1.0)
+    assert found.retention_left_s == pytest.approx(7 * 86_400 - found.lag_s, abs=1)
+
+
+def test_nothing_committed_and_nothing_written(settings_for, reader_of):
+    settings = settings_for(partitions=1)
+    names = Topics.of(settings)
+    reader = reader_of(settings, settings.topic_prefix + "nobody")
+    report = reader.read()
+    assert report.verdict is Verdict.OK
+    assert [(one.lag, one.lag_s, one.committed) for one in report.groups[0].partitions] == [(0, 0.0, None)] * 2
+    assert report.groups[2].partitions == ()
+    write(settings, names.impressions, [b"x"] * 3)
+    time.sleep(SHORT.span_s + 0.2)
+    found = lag_of(reader, "join", names.impressions)
+    assert (found.verdict, found.lag, found.committed) == (Verdict.STOP, 3, None)
+    assert found.reason.startswith("never committed, and 3 records wait")
+    assert lag_of(reader, "join", names.clicks).verdict is Verdict.OK
+
+
+def test_markers_and_aborted_records_are_no_lag(settings_for, reader_of):
+    settings = settings_for(partitions=1)
+    topic, group = Topics.of(settings).samples, settings.topic_prefix + "g"
+    for number in range(3):
+        write(settings, topic, [b"x"], transaction=f"{settings.topic_prefix}w{number}")
+    write(settings, topic, [b"x"] * 5, transaction=settings.topic_prefix + "a", end="abort")
+    reader = reader_of(settings, group)
+    for offset, lag in [(0, 3), (1, 2), (5, 0), (6, 0)]:
+        commit(settings, group, topic, offset)
+        found = lag_of(reader, group, topic)
+        assert (found.end, found.lag, found.exact) == (12, lag, True)
+    assert found.verdict is Verdict.OK
+
+
+def test_an_open_transaction_is_shown_with_its_age_and_owner(settings_for, reader_of):
+    settings = settings_for(partitions=1)
+    topic, group = Topics.of(settings).samples, settings.topic_prefix + "g"
+    write(settings, topic, [b"x"])
+    commit(settings, group, topic, 1)
+    reader = reader_of(settings, group)
+    assert lag_of(reader, group, topic).transaction is None
+    began = time.time()
+    producer = write(settings, topic, [b"x"] * 4, transaction=settings.topic_prefix + "slow", end="open")
+    time.sleep(1)
+    found = lag_of(reader, group, topic)
+    assert (found.end, found.lag, found.verdict) == (1, 0, Verdict.OK)
+    assert found.transaction.writer == settings.topic_prefix + "slow"
+    assert found.transaction.offsets == 4
+    assert found.transaction.age_s == pytest.approx(time.time() - began, abs=1.0)
+    producer.commit_transaction()
+    producer.close(5)
+    found = lag_of(reader, group, topic)
+    assert (found.transaction, found.lag) == (None, 4)
+
+
+def test_the_join_is_measured_from_where_it_processed_to(settings_for, reader_of):
+    settings = settings_for(partitions=1, timestamps="LogAppendTime")
+    names, group = Topics.of(settings), settings.topic_prefix + "glimpse-join"
+    with admin(settings) as client:
+        ids = tuple(
+            str(topic["topic_id"])
+            for name in (names.impressions, names.clicks)
+            for topic in client.describe_topics([name])
+        )
+    write(settings, names.impressions, [b"x"] * 10)
+    an_hour_ago = round(time.time() * 1000) - 3_600_000
+    assert lag_of(reader_of(settings), "join", names.impressions).transaction is None
+    shown = LogPart(Place(2, an_hour_ago, 0), 8, 0, [])
+    (offset, metadata), _ = Commit(shown, LogPart.beginning(0), "rules").encode(ids)
+    commit(settings, group, names.impressions, offset, metadata)
+    reader = reader_of(settings)
+    found = lag_of(reader, "join", names.impressions)
+    assert (found.committed, found.position, found.lag) == (2, 8, 2)
+    assert found.retention_left_s == pytest.approx(7 * 86_400 - 3600, abs=5)  # a restart reads from the commit
+
+    commit(settings, group, names.impressions, 10, "set by hand")
+    found = lag_of(reader, "join", names.impressions)
+    assert (found.position, found.lag, found.verdict) == (10, 0, Verdict.OK)
+    assert "carries 'set by hand' and not the join's notes" in found.reason
+
+
+def test_learners_are_measured_by_their_progress_records(settings_for, reader_of):
+    settings = settings_for(partitions=2)
+    names = Topics.of(settings)
+    with admin(settings) as client:
+        [samples] = client.describe_topics([names.samples])
+    write(settings, names.samples, [b"x"] * 5)
+    at_ms = round(time.time() * 1000)
+    progress = [Progress(str(samples["topic_id"]), 0, offset, at_ms) for offset in (0, 3)]
+    write(settings, names.parameters, [encode(one) for one in progress], key=b"@samples-0")
+    write(settings, names.parameters, [b"not a record"], key=b"@samples-0")
+    reader = reader_of(settings)
+    found = lag_of(reader, "learn", names.samples)
+    assert (found.committed, found.position, found.lag) == (3, 3, 2)
+    assert found.last_commit_ms == at_ms
+
+    with admin(settings) as client:
+        client.delete_topics([names.samples])
+    with pytest.raises(LagError, match=f"no topic {names.samples} "):
+        reader.read()
+    topics.create(settings)
+    write(settings, names.samples, [b"x"] * 9)
+    found = lag_of(reader, "learn", names.samples)
+    assert (found.verdict, found.lag) == (Verdict.REWIND, 9)
+    assert found.reason == "the topic was made again, and position 3 is of the one before"
+
+
+def test_what_was_counted_is_counted_once_and_rightly(settings_for, reader_of):
+    settings = settings_for(partitions=1)
+    topic, group = Topics.of(settings).samples, settings.topic_prefix + "g"
+    reader = reader_of(settings, group)
+    commit(settings, group, topic, 0)
+    for number in range(3):
+        write(settings, topic, [b"x"] * 3, transaction=f"{settings.topic_prefix}w{number}")
+        assert lag_of(reader, group, topic).lag == 3 * (number + 1)
+    commit(settings, group, topic, 4)
+    assert lag_of(reader, group, topic).lag == 6
+    write(settings, topic, [b"x"] * 600)
+    found = lag_of(reader, group, topic)
+    assert (found.exact, found.lag) == (False, 606)
+    with admin(settings) as client:
+        client.delete_topics([topic])
+    topics.create(settings)
+    write(settings, topic, [b"x"] * 700)
+    commit(settings, group, topic, 4)
+    assert lag_of(reader, group, topic).lag == 696
+
+
+def test_a_topic_made_again_has_no_lag_of_the_one_before(settings_for, reader_of):
+    settings = settings_for(partitions=1)
+    topic, group = Topics.of(settings).clicks, settings.topic_prefix + "g"
+    write(settings, topic, [b"x"] * 50)
+    commit(settings, group, topic, 40)
+    reader = reader_of(settings, group)
+    assert lag_of(reader, group, topic).lag == 10
+    with admin(settings) as client:
+        client.delete_topics([topic])
+    topics.create(settings)
+    write(settings, topic, [b"x"] * 5)
+    commit(settings, group, topic, 40)  # by a consumer that did not notice
+    found = lag_of(reader, group, topic)
+    assert (found.verdict, found.end) == (Verdict.REWIND, 5)
+    assert found.reason == "stands at 40, but the log ends at 5: it was cut or made again"
+    commit(settings, group, topic, 5)
+    assert lag_of(reader, group, topic).verdict is Verdict.OK
+
+
+def test_gaps_that_compaction_left_are_no_lag(settings_for, reader_of, strict_broker):
+    settings = settings_for(kafka=strict_broker.bootstrap, partitions=1)
+    topic, group = Topics.of(settings).parameters, settings.topic_prefix + "g"
+    quick = {"segment.ms": "200", "min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "500"}
+    with admin(settings) as client:
+        client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, quick)])
+    write(settings, topic, [b"x%d" % number for number in range(100)], key=b"same")
+    commit(settings, group, topic, 0)
+    reader = reader_of(settings, group)
+    give_up_at = time.monotonic() + 30
+    while (found := lag_of(reader, group, topic)).lag > 20:
+        time.sleep(0.5)
+        write(settings, topic, [b"x"], key=b"other")  # a new record closes the old segment, which may be compacted then
+        assert time.monotonic() < give_up_at, found
+    assert found.end > 100
+    assert found.exact
+    commit(settings, group, topic, found.end)
+    assert lag_of(reader, group, topic).lag == 0
+
+
+@contextmanager
+def denied(settings, kind, name, operation):
+    """Take a right away, and give it back."""
+    rule = ACL("User:ANONYMOUS", "*", operation, ACLPermissionType.DENY, ResourcePattern(kind, name))
+    with admin(settings) as client:
+        client.create_acls([rule])
+        time.sleep(0.5)  # until the broker has heard of it
+        try:
+            yield
+        finally:
+            client.delete_acls([rule])
+            time.sleep(0.5)
+
+
+def test_refused_reading_is_one_line_or_worked_around(settings_for, reader_of, strict_broker):
+    settings = settings_for(kafka=strict_broker.bootstrap, partitions=1)
+    topic, group = Topics.of(settings).impressions, settings.topic_prefix + "g"
+    write(settings, topic, [b"x"] * 3)
+    commit(settings, group, topic, 1)
+    with denied(settings, ResourceType.TOPIC, "__consumer_offsets", ACLOperation.READ):
+        reader = reader_of(settings, group)
+        found = lag_of(reader, group, topic)
+        assert (found.lag, found.verdict) == (2, Verdict.OK)
+        assert not reader.settled
+        time.sleep(SHORT.span_s + 0.2)
+        report = reader.read()
+        assert reader.settled
+        assert report.notes[0].startswith("__consumer_offsets must not be read, so commit times are hidden")
+        [partition] = report.groups[2].partitions
+        assert partition.verdict is Verdict.STOP
+
+    for kind, name, operation in [
+        (ResourceType.GROUP, group, ACLOperation.DESCRIBE),
+        (ResourceType.TOPIC, topic, ACLOperation.READ),
+        (ResourceType.TOPIC, topic, ACLOperation.DESCRIBE),
+    ]:
+        with denied(settings, kind, name, operation):
+            with pytest.raises(LagError, match=r"does not let this user look: .*; lag needs READ on") as refused:
+                reader.read()
+            assert "\n" not in str(refused.value)
+    assert reader.read().notes == ()
+
+
+def test_an_open_transaction_of_a_hidden_owner_has_the_age_of_its_first_record(settings_for, reader_of, strict_broker):
+    settings = settings_for(kafka=strict_broker.bootstrap, partitions=1)
+    topic, group = Topics.of(settings).samples, settings.topic_prefix + "h"
+    commit(settings, group, topic, 0)
+    begun_ms = round(time.time() * 1000) - 20_000
+    producer = write(
+        settings, topic, [b"x"] * 2, timestamps=[begun_ms, begun_ms + 5000], transaction=group + "w", end="open"
+    )
+    with denied(settings, ResourceType.TRANSACTIONAL_ID, group + "w", ACLOperation.DESCRIBE):
+        found = lag_of(reader_of(settings, group), group, topic)
+    producer.abort_transaction()
+    producer.close(5)
+    assert (found.transaction.writer, found.transaction.offsets) == ("", 2)
+    assert found.transaction.age_s == pytest.approx(time.time() - begun_ms / 1000, abs=3)
+
+
+def test_the_command_says_in_one_line_that_nobody_answers(settings_for, strict_broker, tmp_path):
+    settings = settings_for(kafka=strict_broker.bootstrap, partitions=1)
+    (tmp_path / "glimpse.toml").write_text(f'kafka = "{settings.kafka}"\ntopic_prefix = "{settings.topic_prefix}"\n')
+    glimpse = [sys.executable, "-m", "streams.cli", "lag", "--window", "1", "--config", str(tmp_path / "glimpse.toml")]
+    done = subprocess.run([*glimpse, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "OK"
+
+    stamps = [round(time.time() * 1000) - 10_000, round(time.time() * 1000)]
+    write(settings, Topics.of(settings).impressions, [b"x", b"x"], timestamps=stamps)
+    done = subprocess.run([*glimpse, "--max-lag-seconds", "5"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "impressions[0] is 10 s behind, more than 5.0 s" in done.stdout
+
+    with LagReader(settings, window=SHORT) as reader:
+        reader.read()
+        strict_broker.pause()
+        asking = subprocess.Popen(glimpse, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            with pytest.raises(LagError, match=r"^Kafka at 127.0.0.1:\d+ does not answer: [^\n]*$"):
+                reader.read()
+            out, err = asking.communicate(timeout=30)
+        finally:
+            asking.kill()
+            strict_broker.resume()
+        assert (asking.returncode, out) == (2, "")
+        assert err.startswith(f"glimpse lag: Kafka at {settings.kafka} does not answer: ")
+        assert err.count("\n") == 1
+        again = next(one for one in looks(reader, every_s=0.5, rounds=30) if not isinstance(one, LagError))
+        assert again.groups[0].lag == 2  # it recovers by itself
+
+
+def test_watching_refreshes_in_place(settings_for):
+    settings = settings_for(partitions=1)
+    options = {"watch": True, "rounds": 2, "every_s": 0.1, "window": SHORT}
+    screen = Console(file=StringIO(), force_terminal=True, width=120, height=40)
+    assert run(settings, console=screen, **options) == 0
+    assert "\x1b[1A" in screen.file.getvalue()  # the cursor went up, to write over what was there
+    lines = Console(file=StringIO(), width=40)
+    assert run(settings, console=lines, as_json=True, **options) == 0
+    assert [json.loads(line)["verdict"] for line in lines.file.getvalue().splitlines()] == ["OK", "OK"]

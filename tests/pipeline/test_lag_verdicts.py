@@ -1,0 +1,136 @@
+"""Verdicts on real consumers: each misbehaves on its own partition, all at once, and recovers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event, Thread
+
+import lag_worker
+import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from streams.lag import GroupLag
+from streams.lag_reader import LagReader
+from streams.lag_rules import Verdict, Window
+from streams.topics import Topics, admin
+
+SPAN_S = 3.0
+THROTTLED, STALLED, STOPPED, RESET = range(4)
+
+
+class Worker:
+    def __init__(self, bootstrap: str, group: str, topic: str, partition: int) -> None:
+        script = Path(lag_worker.__file__)
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), bootstrap, group, topic, str(partition)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ready(self) -> None:
+        assert self.process.stdout.readline() == "ready\n"
+
+    def tell(self, word: str) -> None:
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def input_of() -> Iterator[Callable[..., None]]:
+    """Writes to all partitions of a topic, so many records a second to each, until the test ends."""
+    over, threads = Event(), []
+
+    def start(bootstrap: str, topic: str, partitions: int, rate: float) -> None:
+        def write() -> None:
+            producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5)
+            began, sent = time.monotonic(), 0
+            while not over.wait(0.02):
+                while sent < (time.monotonic() - began) * rate:
+                    sent += 1
+                    for partition in range(partitions):
+                        producer.send(topic, b"x" * 100, partition=partition)
+            producer.close(5)
+
+        threads.append(Thread(target=write))
+        threads[0].start()
+
+    yield start
+    over.set()
+    for thread in threads:
+        thread.join()
+
+
+def watch(reader: LagReader, group: str, wanted: dict[int, Verdict], *, within_s: float = 30.0) -> GroupLag:
+    """Read until the partitions have these verdicts, all at the same time."""
+    give_up_at = time.monotonic() + within_s
+    while True:
+        [found] = [one for one in reader.read().groups if one.group == group]
+        verdicts = {one.partition: one.verdict for one in found.partitions}
+        if all(verdicts.get(partition) is verdict for partition, verdict in wanted.items()):
+            return found
+        assert time.monotonic() < give_up_at, [(one.verdict, one.reason) for one in found.partitions]
+        time.sleep(0.3)
+
+
+def test_each_way_to_fall_behind_is_told_apart_and_ends_with_ok(settings_for, input_of):
+    settings = settings_for(timestamps="LogAppendTime", partitions=4)
+    topic, group = Topics.of(settings).impressions, f"{settings.topic_prefix}workers"
+    workers = [Worker(settings.kafka, group, topic, number) for number in range(4)]
+    reader = LagReader(settings, groups=[group], window=Window(span_s=SPAN_S, commits=6))
+    fine = dict.fromkeys(range(4), Verdict.OK)
+    try:
+        for worker in workers:
+            worker.ready()
+        input_of(settings.kafka, topic, 4, rate=150)
+        time.sleep(1)
+        watch(reader, group, fine)
+
+        workers[THROTTLED].tell("40")
+        workers[STALLED].tell("0")
+        os.kill(workers[STOPPED].process.pid, signal.SIGSTOP)
+        found = watch(
+            reader,
+            group,
+            {THROTTLED: Verdict.WARN, STALLED: Verdict.STALL, STOPPED: Verdict.STOP, RESET: Verdict.OK},
+        )
+        throttled, stalled, stopped, _ = found.partitions
+        assert "falls behind: lag grew from" in throttled.reason
+        assert throttled.rate_out < 0.5 * throttled.rate_in
+        assert throttled.catch_up_s is None
+        assert f"commits, but stays at {stalled.position}" in stalled.reason
+        assert stalled.rate_out == 0
+        assert stopped.reason.startswith("no commit for ")
+        assert stopped.lag_s > SPAN_S
+        assert found.verdict is Verdict.STOP
+        assert found.reason == f"{topic}[{STOPPED}] {stopped.reason} (1 of 4 partitions)"
+
+        workers[RESET].tell("hold")
+        time.sleep(0.5)
+        with admin(settings) as client:
+            client.alter_group_offsets(group, {TopicPartition(topic, RESET): OffsetAndMetadata(0, "", -1)})
+        found = watch(reader, group, {RESET: Verdict.REWIND}, within_s=5)
+        assert "went back from" in found.partitions[RESET].reason
+        assert " to 0 " in found.partitions[RESET].reason
+
+        workers[THROTTLED].tell("1e9")
+        workers[STALLED].tell("1e9")
+        os.kill(workers[STOPPED].process.pid, signal.SIGCONT)
+        workers[RESET].tell("reset")
+        found = watch(reader, group, fine)
+        assert max(one.lag_s for one in found.partitions) < SPAN_S
+    finally:
+        reader.close()
+        for worker in workers:
+            worker.end()

@@ -1,0 +1,267 @@
+"""The learn job on real Kafka: publish and take over, several workers, poison, aborted samples, refusals at start."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jobs import Jobs, wait_until
+from kafka import KafkaConsumer, TopicPartition
+from sample_batches import SampleWriter, all_algorithms, make_batch
+
+from schemas.codec import decode, encode
+from schemas.records import DeadLetter, Snapshot
+from streams.app import free_port
+from streams.learn import RawRecord
+from streams.learning import Delivered, Learning
+from streams.owner import PartitionOwner, Store, home
+from streams.parameters import KafkaParameters
+from streams.settings import Bucket
+from streams.snapshots import restore
+from streams.topics import Topics
+
+
+@pytest.fixture
+def started(settings_for, tmp_path):
+    """Makes settings of all algorithms with a writer of samples and processes on them."""
+    opened = []
+
+    def make(**changes):
+        changes.setdefault("buckets", all_algorithms())
+        changes.setdefault("publish_every_s", 0.3)
+        settings = settings_for(**changes)
+        writer, jobs, reader = SampleWriter(settings), Jobs(settings, tmp_path), KafkaParameters(settings)
+        opened.extend([jobs, writer, reader])
+        return settings, writer, jobs, reader
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def learned(reader, writer):
+    """Whether every bucket's newest snapshot is what this process has learned from the same batches."""
+    reader.catch_up()
+    return {name: snapshot.sha256 for name, snapshot in reader.snapshots.items()} == writer.hashes()
+
+
+def committed(settings, topic):
+    """Every committed record of a topic."""
+    consumer = KafkaConsumer(**settings.kafka_client(), isolation_level="read_committed", enable_auto_commit=False)
+    places = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
+    consumer.assign(places)
+    consumer.seek_to_beginning(*places)
+    ends, records = consumer.end_offsets(places), []
+    while any(consumer.position(place) < ends[place] for place in places):
+        records += [record for batch in consumer.poll(timeout_ms=200).values() for record in batch]
+    consumer.close()
+    return records
+
+
+def test_samples_become_snapshots_bit_by_bit_and_aborted_ones_never(started):
+    settings, writer, jobs, reader = started()
+    writer.write()
+    writer.write(commit=False)
+    worker = jobs.start("learn")
+    for _ in range(5):
+        writer.write()
+        writer.write(commit=False)
+    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    for name, snapshot in reader.snapshots.items():
+        model = restore(settings.buckets[name], snapshot)
+        np.testing.assert_array_equal(snapshot.theta_array, model.theta)
+        assert snapshot.samples_partition == home(name, settings.partitions)
+        assert snapshot.samples_offset == reader.progress[snapshot.samples_partition].next_offset
+    assert jobs.terminate(worker, timeout_s=10) == 0
+
+
+def test_two_workers_share_and_take_over(started):
+    settings, writer, jobs, reader = started()
+    first = jobs.start("learn")
+    writer.write()
+    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    second = jobs.start("learn")
+    for _ in range(10):
+        writer.write(lists=5)
+    assert jobs.terminate(first, timeout_s=10) == 0
+    for _ in range(10):
+        writer.write(lists=5)
+    wait_until(lambda: learned(reader, writer), timeout_s=40, jobs=jobs)
+    assert jobs.terminate(second, timeout_s=10) == 0
+    versions = {}
+    for record in committed(settings, Topics.of(settings).parameters):
+        snapshot = decode(record.value)
+        if isinstance(snapshot, Snapshot):
+            assert snapshot.version > versions.get(snapshot.bucket, (0, 0))
+            versions[snapshot.bucket] = snapshot.version
+
+
+def test_poison_becomes_dead_letters_and_the_stream_goes_on(started):
+    settings, writer, jobs, reader = started()
+    wrong_bucket = encode(make_batch("nobody", 2, seed=1)[0])
+    poison = [b"", b"\xc3\x01 not avro at all", None, wrong_bucket, encode(make_batch("ubm", 2, seed=1, dim=5)[0])]
+    for value in poison:
+        writer.write(lists=2)
+        writer.write_raw("ubm", value)
+    writer.write()
+    jobs.start("learn")
+    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    letters = [decode(record.value, DeadLetter) for record in committed(settings, Topics.of(settings).dead_letters)]
+    assert [letter.value for letter in sorted(letters, key=lambda letter: letter.offset)] == poison
+    assert {(letter.topic, letter.partition) for letter in letters} == {(Topics.of(settings).samples, home("ubm", 4))}
+    assert all(letter.reason for letter in letters)
+
+
+def test_a_changed_bucket_is_refused_at_start_in_one_line(started, tmp_path):
+    settings, writer, jobs, reader = started(partitions=1)
+    worker = jobs.start("learn")
+    writer.write()
+    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    assert jobs.terminate(worker, timeout_s=10) == 0
+
+    (tmp_path / "changed").mkdir()
+    changed = replace(settings, buckets={**settings.buckets, "full": replace(settings.buckets["full"], ridge=9.0)})
+    other = Jobs(changed, tmp_path / "changed")
+    assert other.start("learn").wait(15) != 0
+    [line] = other.printed().splitlines()[1:]
+    assert "bucket 'full' is set to ridge 9.0 (snapshot: 4.0)" in line
+    assert "glimpse replay" in line
+
+    raised = {**settings.buckets, "full": replace(settings.buckets["full"], ridge=9.0, epoch=2)}
+    (tmp_path / "raised").mkdir()
+    again = Jobs(replace(settings, buckets=raised), tmp_path / "raised")
+    try:
+        again.start("learn")
+        fresh = raised["full"].model()
+        fresh.learn(make_batch("full", 20, seed=list(settings.buckets).index("full") + 1)[1])
+        writer.models["full"] = fresh
+        wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=again)
+        assert reader.snapshots["full"].epoch == 2
+    finally:
+        again.close()
+
+
+def test_a_missing_topic_is_one_line(started, tmp_path):
+    settings, _, _, _ = started()
+    (tmp_path / "elsewhere").mkdir()
+    jobs = Jobs(replace(settings, topic_prefix="nowhere-"), tmp_path / "elsewhere")
+    assert jobs.start("learn").wait(15) != 0
+    [line] = jobs.printed().splitlines()[1:]
+    assert "no topic 'nowhere-samples'" in line
+    assert "glimpse topics" in line
+
+
+def test_health_pages(started, tmp_path):
+    settings, writer, _, reader = started()
+    port = free_port("127.0.0.1", 0)
+    (tmp_path / "web").mkdir()
+    jobs = Jobs(replace(settings, web_port=port), tmp_path / "web")
+
+    def page(path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    try:
+        jobs.start("learn")
+        writer.write()
+        wait_until(lambda: page("/readyz") == (200, "ok\n"), timeout_s=30, jobs=jobs)
+        wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+        assert page("/livez") == (200, "ok\n")
+        figures = page("/metrics")[1]
+        offset = reader.progress[home("ubm", 4)].next_offset
+        assert f'glimpse_learn_next_offset{{partition="{home("ubm", 4)}"}} {offset}' in figures
+        assert f'glimpse_snapshot_rounds{{bucket="ubm"}} {reader.snapshots["ubm"].rounds}' in figures
+        wait_until(lambda: 'glimpse_learn_lagging{partition="0"} 0' in page("/metrics")[1], timeout_s=5, jobs=jobs)
+        assert (other := Jobs(replace(settings, web_port=port), tmp_path / "web")).start("learn").wait(15) != 0
+        assert f"web_port = {port}: must be free" in other.printed()
+    finally:
+        jobs.close()
+
+
+def test_an_owner_that_was_fenced_cannot_publish(settings_for):
+    settings = settings_for(buckets={"main": Bucket("main", "c2ucb", dim=3, positions=4)}, partitions=1)
+    writer = SampleWriter(settings)
+    writer.write()
+    [record] = committed(settings, Topics.of(settings).samples)
+    old, new = (PartitionOwner(Store(settings), 0) for _ in range(2))
+    old.restore()
+    new.restore()
+    raw = RawRecord(record.offset, record.value, record.key, record.timestamp)
+    with pytest.raises(Exception, match="Fenced"):
+        old.learn([raw])
+    new.learn([raw])
+    reader = KafkaParameters(settings)
+    assert learned(reader, writer)
+    assert reader.snapshots["main"].version == (1, record.offset + 1)
+    for one in (old, new):
+        one.drop()
+    for one in (reader, writer):
+        one.close()
+
+
+def test_records_that_are_missing_are_asked_for_again(settings_for):
+    """Whatever the transport loses or repeats, a round only continues the log."""
+    settings = settings_for(buckets={"main": Bucket("main", "c2ucb", dim=3, positions=4)}, partitions=1)
+    writer = SampleWriter(settings)
+    for _ in range(6):
+        writer.write(lists=3)
+    records = [RawRecord(one.offset, one.value, one.key) for one in committed(settings, Topics.of(settings).samples)]
+    follows = [0, *(record.offset + 1 for record in records)]
+    sought = []
+
+    async def seek(partition, offset):
+        sought.append(offset)
+        return len(sought)
+
+    def delivered(*numbers, since):
+        return [Delivered(0, since, follows[number], records[number]) for number in numbers]
+
+    async def play():
+        learning = Learning(settings, seek=seek)
+        learning.assign([0])
+        await learning.take(delivered(0, since=0))  # not restored yet
+        await learning.tend()
+        assert (sought, learning.places[0].ready) == ([0], True)
+        await learning.take(delivered(0, 1, 3, since=1))  # 2 is missing
+        assert sought == [0, follows[2]]
+        await learning.take(delivered(4, 5, since=1))  # was on its way when the consumer was sent back
+        assert sought == [0, follows[2]]
+        await learning.take(delivered(1, 2, 3, 4, 5, since=2))  # 1 is there again
+        assert learning.offsets() == {0: follows[6]}
+        learning.assign([])
+        assert learning.offsets() == {}
+        await learning.stop()
+        learning.store.close()
+
+    asyncio.run(play())
+    reader = KafkaParameters(settings)
+    assert learned(reader, writer)
+    for one in (reader, writer):
+        one.close()
+
+
+def test_the_faust_command_runs_the_same_app(started, tmp_path):
+    _, writer, jobs, reader = started()
+    writer.write()
+    port = free_port("127.0.0.1", 0)
+    faust = Path(sys.executable).with_name("faust")
+    command = [str(faust), "-A", "streams.app", "worker", "--web-port", str(port), "--loglevel", "warn"]
+    with (tmp_path / "faust.log").open("wb") as log:
+        worker = subprocess.Popen(
+            command, cwd=tmp_path, env={**os.environ, "GLIMPSE_CONFIG": str(jobs.toml)}, stdout=log, stderr=log
+        )
+    jobs.running.append(worker)
+    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    assert jobs.terminate(worker, timeout_s=10) == 0
+    assert not list(tmp_path.glob("*-data"))  # no tables, so no folders for them

@@ -1,0 +1,163 @@
+"""Local servers: they start, stop, die and come back with their data, and only ours are ended."""
+
+import subprocess
+import threading
+
+import pytest
+import redis
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from streams import topics
+from streams.local import LocalServerError, command_line, free_port, running_pid
+from streams.local_kafka import LocalKafka, jars
+from streams.local_redis import LocalRedis
+from streams.up import down, servers, up
+
+
+def written(broker: LocalKafka, topic: str, *values: bytes) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")
+    for value in values:
+        producer.send(topic, value, partition=0).get(timeout=20)
+    producer.close()
+
+
+def read(broker: LocalKafka, topic: str, count: int) -> list[bytes]:
+    consumer = KafkaConsumer(
+        bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=20_000
+    )
+    consumer.assign([TopicPartition(topic, 0)])
+    found = [record.value for _, record in zip(range(count), consumer, strict=False)]  # never asks for one too many
+    consumer.close()
+    return found
+
+
+def test_a_broker_keeps_its_port_and_what_it_acknowledged(new_broker, settings_for):
+    broker = new_broker()
+    clicks = topics.Topics.of(settings_for(kafka=broker.bootstrap, partitions=1, topic_prefix="")).clicks
+    address = broker.bootstrap
+    written(broker, clicks, b"before")
+    first = broker.pid
+    broker.kill()
+    assert broker.pid is None
+    broker.start()
+    written(broker, clicks, b"after a kill")
+    broker.stop()
+    broker.start()
+    assert (broker.bootstrap, broker.pid != first) == (address, True)
+    assert read(broker, clicks, 2) == [b"before", b"after a kill"]
+
+
+def test_a_paused_server_is_silent_and_then_goes_on(new_redis):
+    server = new_redis()
+    client = redis.Redis.from_url(server.url, socket_timeout=0.3, retry=None)
+    client.set("a", 1)
+    server.pause()
+    with pytest.raises(redis.TimeoutError):
+        client.get("a")
+    server.resume()
+    assert redis.Redis.from_url(server.url, socket_timeout=5).get("a") == b"1"
+
+
+def test_another_handle_finds_and_stops_the_server(new_redis):
+    server = new_redis()
+    other = LocalRedis(server.folder, port=server.port)
+    assert other.pid == server.pid
+    other.stop()
+    assert (other.pid, server.pid) == (None, None)
+
+
+def test_a_stranger_with_our_process_id_is_left_alone(tmp_path):
+    stranger = subprocess.Popen(["sleep", "60"])
+    try:
+        while "sleep" not in command_line(stranger.pid):  # the kernel shows it a moment after the start
+            assert stranger.poll() is None
+        (tmp_path / "redis.pid").write_text(str(stranger.pid))
+        assert running_pid(tmp_path / "redis.pid", marker="sleep") == stranger.pid
+        server = LocalRedis(tmp_path)
+        assert server.pid is None
+        server.stop()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_taken_port_is_named(new_redis, tmp_path):
+    port = new_redis().port
+    with pytest.raises(LocalServerError, match=f"port {port} of 127.0.0.1 is taken"):
+        LocalRedis(tmp_path, port=port).start()
+
+
+def test_a_server_that_cannot_start_says_why(programs, tmp_path):
+    with pytest.raises(
+        LocalServerError, match=r"redis ended with code 1: argument must be a memory value .*redis\.log"
+    ):
+        LocalRedis(tmp_path / "r", options={"maxmemory": "nonsense"}).start()
+    broker = LocalKafka(tmp_path / "k")
+    broker.config["log.retention.ms"] = "nonsense"
+    with pytest.raises(LocalServerError, match=r"java failed with code 1: .*nonsense"):
+        broker.start()
+
+
+def test_missing_programs_are_named_with_their_package(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("GLIMPSE_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(LocalServerError, match="redis-server is not installed; try: apt-get install redis-server"):
+        LocalRedis(tmp_path / "r").start()
+    with pytest.raises(LocalServerError, match="mvn is not installed; try: apt-get install maven"):
+        LocalKafka(tmp_path / "k").start()
+
+
+def test_jars_are_fetched_once_by_whoever_is_first(programs, monkeypatch, tmp_path):
+    monkeypatch.setenv("GLIMPSE_CACHE", str(tmp_path))
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(jars())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] == found[1]
+    assert (found[0] / "kafka_2.13-4.3.1.jar").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kafka-4.3.1", "kafka.lock"]
+    monkeypatch.setenv("PATH", "")  # from now on nothing can be fetched, nor needs to be
+    assert jars() == found[0]
+
+
+def test_free_ports_lie_below_those_of_outgoing_connections():
+    ports = {free_port() for _ in range(20)}
+    assert len(ports) > 1
+    assert max(ports) < 32_768
+
+
+def test_up_twice_and_down(programs, tmp_path, monkeypatch):
+    monkeypatch.setattr("streams.up.USUAL_PORTS", {"kafka": free_port(), "redis": free_port()})
+    folder, said = tmp_path / "servers", []
+    try:
+        first = up(folder, environ={}, say=said.append)
+        pids = [server.pid for server in servers(folder)]
+        assert redis.Redis.from_url(first.redis).ping()
+        # a shell that has been told the addresses asks again
+        told = {"GLIMPSE_KAFKA": first.kafka, "GLIMPSE_REDIS": first.redis}
+        assert up(folder, environ=told, say=said.append) == first
+        assert [server.pid for server in servers(folder)] == pids
+        assert said[-1] == f"redis: runs already on port {servers(folder)[1].port}"
+    finally:
+        down(folder, delete=False, say=said.append)
+    assert said[-2:] == ["kafka: stopped", "redis: stopped"]
+    assert [server.pid for server in servers(folder)] == [None, None]
+    down(folder, delete=True, say=said.append)
+    assert not folder.exists()
+
+
+def test_up_uses_the_servers_it_is_told(tmp_path, kafka, redis_url):
+    said = []
+    found = up(tmp_path / "s", environ={"GLIMPSE_KAFKA": kafka, "GLIMPSE_REDIS": redis_url}, say=said.append)
+    assert found.exports() == f"export GLIMPSE_KAFKA={kafka}\nexport GLIMPSE_REDIS={redis_url}"
+    assert [server.pid for server in servers(tmp_path / "s")] == [None, None]
+    assert said[0] == f"kafka: {kafka} is used, as GLIMPSE_KAFKA says"
+
+
+def test_up_does_not_believe_in_servers_that_are_not_there(tmp_path, redis_url):
+    nowhere = f"127.0.0.1:{free_port()}"
+    with pytest.raises(LocalServerError, match=f"GLIMPSE_KAFKA = {nowhere} does not answer; unset GLIMPSE_KAFKA"):
+        up(tmp_path, environ={"GLIMPSE_KAFKA": nowhere, "GLIMPSE_REDIS": redis_url}, say=str)

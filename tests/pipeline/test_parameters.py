@@ -1,0 +1,203 @@
+"""Snapshots through real Kafka and Redis: newest wins, chunks, open transactions, compare and set."""
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import redis
+from kafka import KafkaProducer
+from sample_batches import SampleWriter, make_batch, pack
+
+from learner import Samples
+from schemas.codec import encode
+from streams.learn import RawRecord
+from streams.online import RedisParameters
+from streams.owner import PartitionOwner, Store
+from streams.parameters import KafkaParameters, SnapshotMissing, SourceAway
+from streams.ranker import Ranker
+from streams.settings import Bucket, Settings
+from streams.snapshots import ConfigChanged, SnapshotCorrupt, restore, take_snapshot
+from streams.topics import Topics
+
+BUCKET = Bucket("main", "c2ucb", dim=3, positions=4)
+CANDIDATES = np.random.default_rng(1).uniform(-0.5, 0.5, (50, 3))
+
+
+def snapshot_at(offset, *, epoch=1, lists=10):
+    bucket = replace(BUCKET, epoch=epoch)
+    model = bucket.model()
+    model.learn(make_batch("main", lists, seed=offset)[1])
+    return take_snapshot(
+        model, bucket, samples_offset=offset, topic_id="t", partition=0, published_at_ms=round(time.time() * 1000)
+    )
+
+
+@pytest.fixture
+def store(redis_url, request):
+    """An online store with a key space of its own."""
+    online = RedisParameters(Settings(redis=redis_url, topic_prefix=f"{request.node.name[:40].strip('[]')}-"))
+    yield online
+    online.close()
+
+
+def test_redis_never_goes_back(store):
+    versions = [(1, 5), (1, 9), (1, 7), (2, 0), (1, 99), (2, 3)]
+    snapshots = [snapshot_at(offset, epoch=epoch) for epoch, offset in versions]
+    written = [store.put(one, encode(one)) for one in [*snapshots, snapshots[-1]]]
+    assert written == [True, True, False, True, False, True, False]
+    assert store.newest("main").version == (2, 3)
+    assert store.newest("main", after=(2, 3)) is None
+    assert store.newest("main", after=(2, 2)).version == (2, 3)
+    assert store.newest("nobody") is None
+
+
+def test_redis_never_goes_back_under_many_writers(store):
+    snapshots = [snapshot_at(offset) for offset in range(60)]
+    order = np.random.default_rng(4).permutation(60)
+
+    def write(numbers):
+        own = RedisParameters(store_settings)
+        for number in numbers:
+            own.put(snapshots[number], encode(snapshots[number]))
+        own.close()
+
+    store_settings = Settings(redis=f"redis://{store.address}", topic_prefix=store.prefix[8:-11])
+    threads = [threading.Thread(target=write, args=(order[start::4],)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.newest("main").version == (1, 59)
+
+
+def test_redis_heals_what_was_damaged_at_the_same_version(store, redis_url):
+    snapshot = snapshot_at(5)
+    data = encode(snapshot)
+    store.put(snapshot, data)
+    raw = redis.Redis.from_url(redis_url)
+    raw.hset(store.key("main"), "snapshot", data[:-4] + b"oops")
+    with pytest.raises(SnapshotCorrupt):
+        store.newest("main")
+    assert store.put(snapshot, data)
+    assert store.newest("main") == snapshot
+    raw.delete(store.key("main"))
+    raw.set(store.key("main"), "something else")
+    assert store.put(snapshot, data)
+    assert store.newest("main") == snapshot
+
+
+def test_a_ranker_on_redis_keeps_the_last_good_snapshot(store, redis_url):
+    first, second = snapshot_at(5), snapshot_at(8)
+    settings = Settings(redis=redis_url, topic_prefix=store.prefix[8:-11])
+    with pytest.raises(SnapshotMissing, match=r"glimpse:.*parameters:main' in Redis at .*; start one: glimpse learn"):
+        Ranker.from_redis(settings, bucket="main")
+    store.put(first, encode(first))
+    with Ranker.from_redis(settings, bucket="main", refresh_s=None) as ranker:
+        raw = redis.Redis.from_url(redis_url)
+        raw.hset(store.key("main"), mapping={"offset": 7, "snapshot": encode(second)[:-20]})
+        assert not ranker.refresh()
+        assert (ranker.version, ranker.refused) == ((1, 5), 1)
+        store.put(second, encode(second))
+        assert ranker.refresh()
+        assert ranker.version == (1, 8)
+        np.testing.assert_array_equal(ranker.rank(CANDIDATES), restore(BUCKET, second).rank(CANDIDATES))
+    with Ranker.from_url(redis_url, bucket="main", settings=settings, refresh_s=None) as ranker:
+        assert ranker.version == (1, 8)
+
+
+def test_redis_that_is_away_is_said_without_its_password():
+    away = RedisParameters(Settings(redis="redis://127.0.0.1:1/0", redis_password="secret"))
+    for call in (lambda: away.newest("main"), lambda: away.put(snapshot_at(1), encode(snapshot_at(1)))):
+        with pytest.raises(SourceAway, match=r"Redis at 127\.0\.0\.1:1 ") as said:
+            call()
+        assert "secret" not in str(said.value)
+
+
+@pytest.fixture
+def owned(settings_for):
+    """The owner of the only samples partition, with its settings."""
+    owners = []
+
+    def make(bucket=BUCKET):
+        settings = settings_for(buckets={bucket.name: bucket}, partitions=1)
+        owners.append(PartitionOwner(Store(settings), 0))
+        owners[-1].restore()
+        return settings, owners[-1]
+
+    yield make
+    for owner in owners:
+        owner.drop()
+        owner.store.close()
+
+
+def test_a_ranker_on_kafka_starts_with_nothing_learned_and_follows(owned):
+    settings, owner = owned()
+    with Ranker.from_kafka(settings, bucket="main", refresh_s=0.05) as ranker:
+        assert (ranker.version, ranker.snapshot.rounds) == ((1, 0), 0)  # a cold start can rank
+        assert len(ranker.rank(CANDIDATES, size=5)) == 5
+        batch, samples = make_batch("main", 30, seed=1)
+        owner.learn([RawRecord(0, encode(batch))])
+        give_up_at = time.monotonic() + 5
+        while ranker.version != (1, 1) and time.monotonic() < give_up_at:
+            time.sleep(0.02)
+        model = BUCKET.model()
+        model.learn(samples)
+        np.testing.assert_array_equal(ranker.rank(CANDIDATES), model.rank(CANDIDATES))
+        assert ranker.age_s < 10
+    with pytest.raises(SnapshotMissing, match="key 'nobody' of topic"):
+        Ranker.from_kafka(settings, bucket="nobody")
+    with pytest.raises(SnapshotMissing, match=r"no topic 'x-parameters' .*: glimpse topics"):
+        Ranker.from_kafka(replace(settings, topic_prefix="x-"), bucket="main")
+
+
+def test_many_items_travel_as_chunks_and_come_back(owned):
+    bucket = Bucket("items", "pbm-ucb", dim=1, positions=4, examination=np.ones(4))
+    settings, owner = owned(bucket)
+    items = np.arange(60_000).reshape(-1, 4)
+    samples = Samples.from_clicks(np.zeros((*items.shape, 1)), items % 3 == 0, items)
+    batches = [pack("items", samples[start : start + 5_000]) for start in range(0, len(samples), 5_000)]
+    writer = SampleWriter(settings)
+    for batch in batches:
+        writer.write_raw("items", encode(batch))
+    owner.learn([RawRecord(2 * number, encode(batch)) for number, batch in enumerate(batches)])  # markers between
+    reader = KafkaParameters(settings)
+    reader.catch_up()
+    found = reader.snapshots["items"]
+    assert len(found.theta_array) == 60_000
+    assert len(encode(found)) > 2_000_000
+    again = PartitionOwner(Store(settings), 0)
+    assert again.restore().states["items"].model.sha256() == found.sha256
+    with Ranker.from_kafka(settings, bucket="items", refresh_s=None) as ranker:
+        assert ranker.rank(np.zeros((8, 1)), size=3, items=np.arange(8)).tolist() == [0, 3, 6]
+    again.drop()
+    for one in (reader, writer):
+        one.close()
+
+
+def test_a_log_that_lost_learned_records_is_refused(owned):
+    _, owner = owned()
+    owner.learn([RawRecord(7, encode(make_batch("main", 5, seed=1)[0]))])
+    with pytest.raises(ConfigChanged, match="ends at 0, but was learned to 8"):
+        owner.restore()
+
+
+def test_a_reader_waits_for_transactions_that_stand_before_the_end(owned):
+    """Another partition's open transaction hides later records; a new owner must not take them for missing."""
+    settings, owner = owned()
+    other = KafkaProducer(**settings.kafka_client(), transactional_id=f"{settings.topic_prefix}other")
+    other.init_transactions()
+    other.begin_transaction()
+    other.send(Topics.of(settings).parameters, key=b"other", value=b"not yet").get(timeout=10)
+    owner.learn([RawRecord(0, encode(make_batch("main", 5, seed=1)[0]))])
+    reader = KafkaParameters(settings)
+    with pytest.raises(SourceAway, match="not read to its end"):
+        reader.catch_up(timeout_s=1)
+    assert "main" not in reader.snapshots or reader.snapshots["main"].samples_offset == 0
+    threading.Timer(0.5, other.abort_transaction).start()
+    reader.catch_up(timeout_s=10)
+    assert reader.snapshots["main"].version == (1, 1)
+    assert reader.progress[0].next_offset == 1
+    reader.close()
+    other.close()

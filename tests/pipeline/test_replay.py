@@ -1,0 +1,221 @@
+"""What the real jobs learned on Kafka is what a replay learns, from an archive and from the broker, bit by bit."""
+
+import re
+import subprocess
+import time
+from dataclasses import replace
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from jobs import GLIMPSE, Jobs, wait_until
+from kafka.admin import KafkaAdminClient
+from traffic import DIM, K, examination, publish, traffic
+
+from streams import topics
+from streams.archive import Archive
+from streams.archive_copy import copy
+from streams.learn import samples_of
+from streams.log_source import ArchiveSource, KafkaSource
+from streams.owner import home
+from streams.parameters import KafkaParameters
+from streams.provenance import Wanted, rebuild
+from streams.ranges import parse_time, time_text
+from streams.replay import ReplayError, plan_of, replay
+from streams.replay_compare import compare, live_snapshots, published
+from streams.replay_output import snapshots_of, write_topic
+from streams.settings import Bucket, Settings
+from streams.snapshots import Newest
+from streams.topics import Topics
+from streams.unlearn import read_samples
+
+BUCKETS = {
+    "ubm": Bucket("ubm", "ubm-linucb", DIM, K, examination(1), ridge="safe"),
+    "plain": Bucket("plain", "c2ucb", DIM, K),
+    "pbm": Bucket("pbm", "pbm-ucb", DIM, K, np.linspace(1, 0.3, K)),
+}
+LISTS = 4_000
+
+
+def groups(settings) -> dict:
+    """Every group of the broker with its commits."""
+    client = KafkaAdminClient(**settings.kafka_client())
+    try:
+        names = sorted(group["group_id"] for group in client.list_groups())
+        return {name: client.list_group_offsets(name) for name in names if settings.topic_prefix in name}
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def live(kafka, tmp_path_factory):
+    """A run of real workers on real topics, ended once everything is learned; and its archive."""
+    folder = tmp_path_factory.mktemp("live")
+    settings = Settings(
+        kafka=kafka,
+        buckets=BUCKETS,
+        wait_s=10,
+        lateness_s=10,
+        partitions=2,
+        publish_every_s=0.3,
+        timestamps="CreateTime",
+        topic_prefix=f"t{uuid4().hex[:12]}-",
+        web_port=0,
+        join_web_port=0,
+    )
+    topics.create(settings)
+    start_ms = int(time.time() * 1000) - 3_600_000
+    impressions, clicks = traffic(
+        LISTS,
+        buckets=list(BUCKETS),
+        start_ms=start_ms,
+        span_ms=200_000,
+        wait_ms=10_000,
+        lateness_ms=10_000,
+        seed=3,
+    )
+    names = Topics.of(settings)
+    jobs, reader = Jobs(settings, folder), KafkaParameters(settings)
+
+    def complete() -> bool:
+        reader.catch_up()
+        return sum(snapshot.rounds for snapshot in reader.snapshots.values()) == LISTS
+
+    try:
+        jobs.start("join", "--from", "earliest")
+        jobs.start("learn")
+        for third in range(3):
+            publish(settings.kafka, names.impressions, part(impressions, third))
+            publish(settings.kafka, names.clicks, part(clicks, third))
+        wait_until(complete, timeout_s=90, jobs=jobs)
+    finally:
+        jobs.close()
+        reader.close()
+    archive = Archive(folder / "archive")
+    copy(settings, archive)
+    return settings, archive, {name: snapshot.sha256 for name, snapshot in reader.snapshots.items()}, jobs.toml
+
+
+def part(events: list, third: int) -> list:
+    size = len(events) // 3 + 1
+    return events[third * size : (third + 1) * size]
+
+
+@pytest.mark.parametrize("samples", [False, True], ids=["events", "samples"])
+@pytest.mark.parametrize("place", ["archive", "kafka"])
+def test_live_equals_replay(live, place, samples):
+    settings, archive, wanted, _ = live
+    source = ArchiveSource(archive) if place == "archive" else KafkaSource(settings)
+    before = groups(settings)
+    assert any(before.values())
+    plan, notes = plan_of(source, settings, samples=samples)
+    done = replay(plan)
+    assert {name: model.sha256() for name, model in done.models.items()} == wanted
+    assert notes == []
+    assert groups(settings) == before, "no group was made or moved"
+    found = compare(done.models, live_snapshots(source))
+    assert [comparison.same_sums for comparison in found] == [True] * 3
+    source.close()
+
+
+def test_every_published_snapshot_is_rebuilt_bit_by_bit(live):
+    settings, archive, wanted, _ = live
+    source = ArchiveSource(archive)
+    versions = sorted({(record.bucket, record.version) for record in published(source)})
+    assert len(versions) > 3
+    for bucket, version in versions:
+        done = rebuild(source, settings, Wanted(bucket, version))
+        assert done.found is not None
+        assert done.model.sha256() == done.found.sha256
+    assert wanted == {
+        bucket: rebuild(source, settings, Wanted(bucket, version)).model.sha256() for bucket, version in versions
+    }, "the last of each is the newest"
+
+
+def test_a_replayed_model_goes_to_a_topic_of_its_own(live):
+    settings, archive, wanted, _ = live
+    plan, _ = plan_of(ArchiveSource(archive), settings, samples=True, changes={"epoch": 2})
+    snapshots = snapshots_of(plan, replay(plan), now_ms=1)
+    with pytest.raises(ReplayError, match="is what rankers read now"):
+        write_topic(settings, Topics.of(settings).parameters, snapshots)
+    other = f"{settings.topic_prefix}again-parameters"
+    write_topic(settings, other, snapshots)
+    gathered = Newest()
+    for record in published(KafkaSource(replace(settings, topic_prefix=f"{settings.topic_prefix}again-"))):
+        gathered.add(record)
+    assert {name: snapshot.sha256 for name, snapshot in gathered.by_bucket.items()} == wanted
+    assert all(snapshot.epoch == 2 for snapshot in gathered.by_bucket.values())
+
+
+def test_the_command_says_what_it_did(live, tmp_path):
+    _, archive, wanted, toml = live
+    run = subprocess.run(
+        [GLIMPSE, "replay", str(archive.path), "--config", str(toml), "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (run.returncode, "Traceback" in run.stderr) == (0, False), run.stderr
+    for name, sha in wanted.items():
+        assert f"{sha}\n" in run.stdout
+        assert f"{name}: the same bits as {name}@1." in run.stdout
+        assert (tmp_path / "out" / f"{name}.snapshot").exists()
+    assert "rows/s" in run.stdout
+    [newest] = [snapshot for name, snapshot in live_snapshots(ArchiveSource(archive)).items() if name == "ubm"]
+    named = f"ubm:{newest.epoch}.{newest.samples_offset}"
+    run = subprocess.run(
+        [GLIMPSE, "replay", str(archive.path), "--config", str(toml), "--to-snapshot", named],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "A and b are the same, bit by bit" in run.stdout
+
+
+def test_a_wave_is_taken_back_while_the_learner_runs_and_the_ledger_balances(live, tmp_path):
+    """Last in this file, since it changes what is learned."""
+    settings, archive, wanted, toml = live
+    source = ArchiveSource(archive)
+    shown = [batch.shown_at_ms_array.min() for _, batch in read_samples(source, home("ubm", 2), "ubm")]
+    start, stop = time_text(int(min(shown)) + 40_000), time_text(int(min(shown)) + 90_000)
+
+    def glimpse(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [GLIMPSE, *words, "--config", str(toml)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    books = glimpse("ledger")
+    assert (books.returncode, books.stderr) == (0, ""), books.stdout + books.stderr
+    assert "partition 1: " in books.stdout
+    first = glimpse("unlearn", "--bucket", "ubm", "--from", start, "--to", stop)
+    assert first.returncode == 0, first.stderr
+    assert "nothing was changed" in first.stderr
+    assert "θ moves by" in first.stdout
+    lists = int(re.search(r"ubm: (\d+) lists to take back", first.stdout)[1])
+    assert lists > 100
+    jobs, reader = Jobs(settings, tmp_path), KafkaParameters(settings)
+    try:
+        jobs.start("learn")
+        done = glimpse("unlearn", "--bucket", "ubm", "--from", start, "--to", stop, "--yes")
+        assert f"{lists} lists were taken back" in done.stdout, done.stderr
+        model = BUCKETS["ubm"].model()
+        for _, batch in read_samples(source, home("ubm", 2), "ubm"):
+            for index, at in enumerate(batch.shown_at_ms_array.tolist()):
+                if not parse_time(start) <= at < parse_time(stop):
+                    model.learn(samples_of(batch)[index : index + 1])
+
+        def unlearned() -> bool:
+            reader.catch_up()
+            return reader.snapshots["ubm"].sha256 == model.sha256() != wanted["ubm"]
+
+        wait_until(unlearned, timeout_s=40, jobs=jobs)
+    finally:
+        jobs.close()
+        reader.close()
+    again = glimpse("unlearn", "--bucket", "ubm", "--from", start, "--to", stop, "--yes")
+    assert "ubm: 0 lists to take back" in again.stdout
+    books = glimpse("ledger")
+    assert books.returncode == 0, books.stderr
+    assert sum(int(number) for number in re.findall(r"(\d+) taken back", books.stdout)) == lists

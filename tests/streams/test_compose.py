@@ -1,0 +1,73 @@
+"""docker-compose.yml and Dockerfile: what Docker would only tell when it is too late."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from streams.cli import cli
+from streams.local_kafka import VERSION
+from streams.settings import load
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES = COMPOSE["services"]
+JOBS = ("topics", "join", "learn")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_is_whole(name):
+    service = SERVICES[name]
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+    if name != "topics":  # which ends by itself
+        assert service["restart"] == "unless-stopped"
+        assert service["healthcheck"]["test"][0] == "CMD"
+    for other, wanted in service.get("depends_on", {}).items():
+        needs = {"service_healthy": "healthcheck", "service_completed_successfully": "command"}[wanted["condition"]]
+        assert needs in SERVICES[other]
+    for volume in service.get("volumes", []):
+        source = volume.partition(":")[0]
+        assert source in COMPOSE["volumes"] or source.startswith("${GLIMPSE_FOLDER")
+
+
+def test_servers_keep_their_data_and_kafka_is_the_one_we_test_with():
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{VERSION}"
+    [volume] = SERVICES["kafka"]["volumes"]
+    assert volume == f"kafka:{SERVICES['kafka']['environment']['KAFKA_LOG_DIRS']}"
+    assert SERVICES["redis"]["volumes"] == ["redis:/data"]
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_runs_a_command_with_settings_that_are_accepted(name):
+    service = SERVICES[name]
+    assert service["command"][0] in {command.callback.__name__ for command in cli.registered_commands}
+    environment = dict(service["environment"])
+    mounted = environment.pop("GLIMPSE_CONFIG")
+    assert service["volumes"] == [f"${{GLIMPSE_FOLDER:-./examples}}:{Path(mounted).parent}:ro"]
+    settings = load(ROOT / "examples" / Path(mounted).name, environ=environment)
+    assert settings.kafka == "kafka:19092"
+    assert settings.buckets.keys() == {"ubm", "c2ucb"}
+    ports = {"join": settings.join_web_port, "learn": settings.web_port}
+    if name in ports:
+        assert service["ports"] == [f"127.0.0.1:{ports[name]}:{ports[name]}"]
+        assert f"http://127.0.0.1:{ports[name]}/readyz" in service["healthcheck"]["test"][-1]
+
+
+def test_the_image_is_made_of_files_that_are_there_and_let_in():
+    let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = set()
+    for line in (ROOT / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY") and "--from" not in line:
+            copied |= set(line.split()[1:-1])
+    assert copied == let_in
+    assert [name for name in sorted(copied) if not (ROOT / name).exists()] == []
+
+
+def test_docker_reads_the_file_where_it_can():
+    docker = shutil.which("docker")
+    able = docker and subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode == 0
+    command = [docker, "compose", "config", "--quiet"] if able else ["cat", "docker-compose.yml"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,101 @@
+"""Training the paper's autoencoder: codes of ten numbers that rank as well as 56 features do."""
+
+import numpy as np
+import pytest
+
+from learner.encoder import EncoderError
+from learner.experiments.arena import compete
+from learner.experiments.policies import Ucb
+from learner.experiments.shop import USER_COLUMNS, Taste, shop_table, visits
+from learner.experiments.taobao import encoded, shop_of
+from learner.experiments.visits import Visits, batches
+from learner.ubm_linucb import UbmLinUcb
+from streams.encoder_file import read_encoder, write_encoder
+from streams.encoder_training import train
+from streams.extras import ExtraMissing, needed
+
+SIZE, ROUNDS = 6, 8000
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return shop_of(5000)
+
+
+@pytest.fixture(scope="module")
+def encoder(shop):
+    contexts = shop.contexts(np.random.default_rng(1), 60_000)
+    return train(contexts, user_columns=USER_COLUMNS, seed=0, epochs=24, starts=3)
+
+
+def test_codes_keep_95_percent_of_the_clicks_that_full_features_earn(shop, encoder, record_property):
+    shares = []
+    for seed in range(2):
+        taste = Taste.random(np.random.default_rng([seed, 0]))
+        record = visits(shop, taste, np.random.default_rng([seed, 1]), lists=ROUNDS)
+        raw = record.contexts(shop)
+        full = np.clip((raw - encoder.low) / (encoder.high - encoder.low), 0, 1) / np.sqrt(raw.shape[2])
+        earned = {}
+        for name, contexts in {
+            "codes": encoded(encoder, encoder.item_half(shop.item_features), record),
+            "full": full,
+        }.items():
+            asked = Visits(record.items, contexts, record.attractiveness, record.attractiveness)
+            table = shop_table()[:SIZE, :SIZE]
+            tried = {a: Ucb(UbmLinUcb(contexts.shape[2], examination=table, alpha=a)) for a in (0.03, 0.1, 0.3)}
+            done = compete(tried, batches(iter([asked]), rounds=ROUNDS), size=SIZE, examination=table, seed=seed)
+            earned[name] = max(each.ctr_sum for each in done.values())  # the same search for both
+        shares.append(earned["codes"] / earned["full"])
+    record_property("share_of_ctr_kept", shares)
+    assert np.mean(shares) >= 0.95, shares
+
+
+def test_a_unit_that_died_in_training_becomes_the_constant_that_a_linear_learner_needs(shop, encoder):
+    codes = encoder.encode(shop.contexts(np.random.default_rng(9), 2000)).values.astype(np.float64)
+    still = codes.std(axis=0) < 1e-6
+    assert (codes[:, still] > 0.1).all(axis=0).sum() == 1  # the first dead one; others stay zero
+    ones = np.ones(len(codes))
+    found = codes @ np.linalg.lstsq(codes, ones, rcond=None)[0]
+    np.testing.assert_allclose(found, ones, atol=1e-6)
+
+
+def test_training_lowers_the_error_and_is_seeded(shop):
+    contexts = shop.contexts(np.random.default_rng(2), 3000)
+    errors = []
+    options = {"user_columns": USER_COLUMNS, "seed": 3, "epochs": 6, "starts": 2}
+    once = train(contexts, on_epoch=errors.append, **options)
+    assert len(errors) == 2 * 2 + 4  # two begin, one goes on
+    assert errors[-1] < errors[0]
+    assert once.to_bytes() == train(contexts, **options).to_bytes()
+    assert np.linalg.norm(once.encode(contexts).values, axis=1).max() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_missing_values_are_the_median_and_hopeless_contexts_are_refused(shop):
+    contexts = shop.contexts(np.random.default_rng(2), 500)
+    contexts[::7, 4] = np.nan
+    model = train(contexts, user_columns=USER_COLUMNS, seed=0, epochs=1, starts=1)
+    assert model.median[4] == np.nanmedian(contexts[:, 4])
+    for bad, said in (
+        (np.zeros((0, 3)), "at least one"),
+        (np.full((5, 2), np.nan), "column 0 of contexts has no value"),
+        (np.array([[1.0, np.inf]]), r"contexts\[0, 1\] is inf"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            train(bad, user_columns=1, seed=0)
+
+
+def test_a_file_holds_the_encoder_whole_or_is_refused_by_name(encoder, tmp_path):
+    file = tmp_path / "shop.encoder"
+    assert write_encoder(file, encoder) == encoder.sha256() == read_encoder(file).sha256()
+    assert file.stat().st_size < 10_000
+    assert not list(tmp_path.glob("*.part"))
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(EncoderError, match=r"shop\.encoder: an encoder of .* bytes of numbers"):
+        read_encoder(file)
+    with pytest.raises(EncoderError, match="nowhere cannot be read"):
+        read_encoder(tmp_path / "nowhere")
+
+
+def test_a_missing_extra_is_named():
+    with pytest.raises(ExtraMissing, match=r"needs no_such_library; install it: pip install 'glimpse\[science\]'"):
+        needed("no_such_library", extra="science")

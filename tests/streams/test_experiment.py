@@ -1,0 +1,108 @@
+"""The experiments end to end, tiny: played, summed up and written in every form."""
+
+import csv
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+
+from learner.experiments.online import Online
+from learner.experiments.policies import BEYOND, PAPER
+from learner.experiments.taobao import Taobao, shop_of
+from streams.encoder_training import train
+from streams.experiment import Plan, conduct, pool, run_yandex
+from streams.experiment_report import write_report
+from streams.logs import LogError
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return train(shop_of(500).contexts(np.random.default_rng(0), 2000), user_columns=26, seed=0, epochs=3, starts=1)
+
+
+def search_log(file, *, pages=400, short=False):
+    random = np.random.default_rng(0)
+    lines = []
+    for page in range(pages):
+        items = random.permutation(8).tolist()
+        clicks = [int(random.random() < 0.8 / (1 + k + item)) for k, item in enumerate(items)]
+        lines.append({"query": f"q{page % 4}", "items": items, "clicks": clicks})
+    if short:
+        lines[17] = {"query": "q", "items": [1, 2], "clicks": [0, 0]}
+    file.write_text("\n".join(map(json.dumps, lines)))
+    return file
+
+
+@pytest.mark.parametrize("judge", ["log", "users"])
+def test_taobao_is_played_by_all(encoder, judge, tmp_path):
+    plan = Plan(sizes=(3, 4), rounds=300, seeds=2, tuning_rounds=15, tuning_seeds=1)
+    section = conduct(Taobao(encoder, judge, fitted_lists=1000, items=500), plan, "tiny", "a note", None)
+    names = [*PAPER, *BEYOND, "random", "oracle"]
+    assert [row.name for row in section.rows] == 2 * names
+    by_name = {row.name: row.ctr["ctr_sum"].value for row in section.of(3)}
+    assert by_name["oracle"] > by_name["random"] > 0
+    assert len(section.verdicts) == 2 * 2 * 4
+    assert section.checkpoints[-1] == 300
+    write_report(tmp_path, "Tiny", [section])
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert found["sections"][0]["rows"][0]["by_seed"]["ctr_sum"] == section.rows[0].by_seed["ctr_sum"]
+    with (tmp_path / "table.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 2 * len(names) * 2
+    assert float(lines[0]["mean"]) == section.rows[0].ctr["ctr_sum"].value
+    for name in ("1-sizes.png", "1-rounds.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "report.html").read_text()
+    assert "a note" in page
+    assert page.count("<img") == 2
+    assert "| ubm-linucb > dcm-linucb |" in (tmp_path / "table.md").read_text()
+
+
+def test_two_processes_find_what_one_finds(encoder):
+    plan = Plan(sizes=(3,), rounds=60, seeds=2, tuning_rounds=20, tuning_seeds=1, names=("c2ucb", "ubm-linucb"))
+    experiment = Taobao(encoder, "log", fitted_lists=1000, items=500)
+    alone = conduct(experiment, plan, "", "", None)
+    with pool(2) as executor:
+        together = conduct(experiment, plan, "", "", executor)
+    assert [row.by_seed for row in alone.rows] == [row.by_seed for row in together.rows]
+
+
+def test_online_gives_a_curve_by_the_hour(encoder, tmp_path):
+    plan = Plan(sizes=(12,), rounds=432, seeds=1, tuning_rounds=432, tuning_seeds=1, names=("ubm-linucb",))
+    section = conduct(Online(encoder, fitted_lists=1000, items=2000), plan, "t", "n", None, by_hour=True)
+    assert len(section.checkpoints) == len(section.rows[0].curve["ctr_sum"]) == 72
+    write_report(tmp_path, "Tiny", [section])
+    assert (tmp_path / "1-hours.png").exists()
+    assert (tmp_path / "1-days.png").exists()
+
+
+def test_yandex_reads_a_log_and_reports(tmp_path):
+    run_yandex(search_log(tmp_path / "pages.jsonl"), tmp_path / "out", rounds=8, seeds=2, workers=1)
+    found = json.loads((tmp_path / "out/results.json").read_text())
+    assert [row["size"] for row in found["sections"][0]["rows"] if row["name"] == "oracle"] == [3, 4, 5, 6]
+    assert "pages.jsonl" in found["sections"][0]["note"]
+
+
+def without_query(file):
+    file.write_text('{"items": [1, 2], "clicks": [0, 1]}\n')
+    return file
+
+
+def of_three(file):
+    file.write_text('{"query": "q", "items": [1, 2, 3], "clicks": [0, 1, 0]}\n')
+    return file
+
+
+BAD = {
+    "ragged": (partial(search_log, short=True), r"pages line 18 has 2 items; this experiment needs 8"),
+    "few pages": (partial(search_log, pages=60), r"pages: 0 of 3 contexts have at least 20 pages"),
+    "no query": (without_query, "pages has no 'query' column"),
+    "short lists": (of_three, "pages has lists of 3; this experiment chooses up to 6"),
+}
+
+
+@pytest.mark.parametrize("make, said", BAD.values(), ids=BAD)
+def test_a_log_that_does_not_fit_is_one_clear_line(make, said, tmp_path):
+    with pytest.raises(LogError, match=said):
+        run_yandex(make(tmp_path / "pages"), tmp_path / "out", rounds=60, seeds=1, workers=1)

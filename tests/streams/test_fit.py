@@ -1,0 +1,137 @@
+"""`glimpse fit`: the table that was put in comes out, in a file that settings take, beside the model that fits best."""
+
+import json
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from learner.click_models import DCM
+from learner.click_models.implied import examination_of
+from learner.simulate import Users, browsing_table
+from streams.cli import cli
+from streams.examination import read_examination
+from streams.fit import fit
+from streams.fit_view import run, verdict
+from streams.heat_map import svg_map
+from streams.logs import LogError, read_logs
+
+TABLE = browsing_table(4)
+GAMMA = np.array([1.0, 0.8, 0.7, 0.5, 0.4, 0.3])  # one item everybody likes, so that w is known and not only its ratios
+
+
+def write_log(path, *, lists=6000, seed=0, table=TABLE, session=True, names=str):
+    random = np.random.default_rng(seed)
+    shown = np.argsort(random.random((lists, len(GAMMA))), axis=1)[:, :4]
+    clicks = Users(np.ones(1), table).browse(GAMMA[shown][..., None], random).astype(int)
+    with path.open("w") as file:
+        for at, (items, clicked) in enumerate(zip(shown.tolist(), clicks.tolist(), strict=True)):
+            line = {"items": [names(item) for item in items], "clicks": clicked}
+            file.write(json.dumps(line | ({"session": f"s{at // 3}"} if session else {})) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    return write_log(tmp_path_factory.mktemp("fit") / "log.jsonl")
+
+
+def quiet():
+    return Console(file=StringIO(), width=100)
+
+
+def test_the_users_table_comes_out_and_can_be_set(log, tmp_path):
+    console = quiet()
+    found = run(log, model="ubm", out=tmp_path / "table.json", picture=tmp_path / "map.svg", console=console)
+    assert np.abs(found.examination - TABLE).max() < 0.08
+    np.testing.assert_array_equal(read_examination(tmp_path / "table.json"), found.examination)
+    assert found.observations[0, 0] == 6000
+    said = console.file.getvalue()
+    assert "perplexity per rank on" in said
+    assert "best: ubm, ahead of" in said
+    assert (tmp_path / "map.svg").read_text().count("<rect") == 10
+    assert found.trained_on + found.judged_on == 6000
+    assert 900 < found.judged_on < 1500
+
+
+def test_the_model_that_users_follow_is_recommended(log, tmp_path):
+    assert fit(read_logs(log)).recommended == "ubm"
+    by_position = np.tril(np.tile([[0.9], [0.7], [0.5], [0.3]], 4))
+    found = fit(read_logs(write_log(tmp_path / "pbm", table=by_position)), model="pbm")
+    assert found.scores["pbm"].behind < 3 * max(found.scores["pbm"].behind_error, 1e-3)  # UBM can do the same
+    assert found.examination.shape == (4,)
+    assert found.scores["cm"].behind > 0.1
+
+
+def test_sessions_stay_together_and_the_split_is_the_same_each_time(log):
+    one, two = fit(read_logs(log)), fit(read_logs(log))
+    assert one.scores["ubm"].log_likelihood == two.scores["ubm"].log_likelihood
+
+
+def test_another_file_can_be_the_judge(log, tmp_path):
+    other = write_log(tmp_path / "other", seed=5, lists=500)
+    found = fit(read_logs(log), held_out=read_logs(other))
+    assert (found.trained_on, found.judged_on) == (6000, 500)
+    inside = fit(read_logs(log)).scores["ubm"].log_likelihood
+    assert found.scores["ubm"].log_likelihood == pytest.approx(inside, abs=0.03)
+
+
+def test_unknown_items_of_the_other_file_are_new_ones(log, tmp_path):
+    strange = write_log(tmp_path / "strange", lists=300, names=lambda item: f"x{item}")
+    found = fit(read_logs(log), held_out=read_logs(strange))
+    assert found.scores["ubm"].log_likelihood < fit(read_logs(log)).scores["ubm"].log_likelihood - 0.02
+
+
+def test_cm_and_dcm_give_tables_too(log):
+    cascade = fit(read_logs(log), model="cm")
+    np.testing.assert_array_equal(cascade.examination, np.eye(1, 4)[[0] * 4])
+    dependent = fit(read_logs(log), model="dcm")
+    assert dependent.examination[3, 0] == pytest.approx(1.0)  # without a click nobody has left
+    assert any("DCM is no UBM" in note for note in dependent.notes)
+    assert any(line.startswith("dcm, as asked, is behind ubm") for line in verdict(dependent))
+
+
+def test_the_table_of_dcm_is_what_counting_finds():
+    items, clicks = [[1, 2, 3], [2, 1, 3], [3, 1, 2]], [[1, 0, 0], [1, 0, 1], [0, 1, 1]]
+    model = DCM().fit(items, clicks)
+    reads = {}  # (k, k′) -> chances that a user still reads there
+    for shown, clicked in zip(items, clicks, strict=True):
+        reading, last = 1.0, 0
+        for k, (item, click) in enumerate(zip(shown, clicked, strict=True)):
+            reads.setdefault((k, last), []).append(reading)
+            attracts = model.attractiveness([item])[0]
+            passed = reading * (1 - attracts) / (1 - reading * attracts)
+            reading, last = (model.continuation[k], k + 1) if click else (passed, last)
+    table, observations = examination_of(model, items, clicks)
+    for (k, last), chances in reads.items():
+        assert table[k, last] == pytest.approx(np.mean(chances))
+        assert observations[k, last] == len(chances)
+    assert table[2, 0] == pytest.approx(np.mean([table[2, 1], table[2, 2]]))  # never met: its row's mean
+
+
+def test_a_picture_is_well_formed():
+    from xml.etree import ElementTree
+
+    root = ElementTree.fromstring(svg_map(np.array([0.9, 0.4]), np.array([5, 0])))
+    assert root.tag.endswith("svg")
+    assert "any k′: 0.4000 from 0 rows" in "".join(root.itertext())
+
+
+def test_what_cannot_be_fitted_is_said(tmp_path, log):
+    with pytest.raises(LogError, match=r"has too few sessions \(2 lists\) to hold some back"):
+        fit(read_logs(write_log(tmp_path / "small", lists=2)))
+    with pytest.raises(ValueError, match=r"model must be one of ubm, pbm, cm, dcm; got 'dbn'"):
+        fit(read_logs(log), model="dbn")
+    numbers = write_log(tmp_path / "numbers", lists=10, names=int)
+    with pytest.raises(LogError, match=r"item ids are '0' in log.jsonl and 0 in numbers"):
+        fit(read_logs(log), held_out=read_logs(numbers))
+
+
+def test_the_command(log, tmp_path):
+    runner = CliRunner()
+    done = runner.invoke(cli, ["fit", str(log), "--model", "pbm", "--out", str(tmp_path / "t.json")])
+    assert done.exit_code == 0, done.output
+    assert read_examination(tmp_path / "t.json").shape == (4,)
+    assert runner.invoke(cli, ["fit", str(log), "--model", "dbn"]).exit_code == 2

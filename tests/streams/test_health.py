@@ -1,0 +1,62 @@
+"""The health pages over real HTTP."""
+
+import socket
+import time
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from streams.health import Health, HealthError
+from streams.metrics import Metrics
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_pages_follow_the_checks():
+    metrics = Metrics()
+    metrics.counter("glimpse_rounds_total", "Rounds.").add(3)
+    state = {"ready": "partition 2 is being restored"}
+    with Health(live=lambda: None, ready=lambda: state["ready"], metrics=metrics.render) as health:
+        assert get(f"{health.url}/livez") == (200, "ok\n")
+        assert get(f"{health.url}/readyz") == (503, "partition 2 is being restored\n")
+        state["ready"] = None
+        assert get(f"{health.url}/readyz?verbose") == (200, "ok\n")
+        assert get(f"{health.url}/metrics") == (200, metrics.render())
+        status, text = get(f"{health.url}/")
+        assert status == 404
+        assert "/livez /readyz /metrics" in text
+
+
+def test_a_check_that_breaks_is_told_and_the_server_goes_on():
+    def broken() -> None:
+        raise RuntimeError("no group")
+
+    with Health(live=broken, ready=lambda: None, metrics=str) as health:
+        assert get(f"{health.url}/livez") == (500, "RuntimeError: no group\n")
+        assert get(f"{health.url}/readyz") == (200, "ok\n")
+
+
+def test_a_taken_port_is_named():
+    with (
+        Health(live=lambda: None, ready=lambda: None, metrics=str) as first,
+        pytest.raises(HealthError, match=f"127.0.0.1:{first.port}.*another port"),
+    ):
+        Health(live=lambda: None, ready=lambda: None, metrics=str, port=first.port)
+
+
+def test_a_client_that_says_nothing_holds_nobody_back():
+    with Health(live=lambda: None, ready=lambda: None, metrics=str) as health:
+        with socket.create_connection((health.host, health.port)):
+            assert get(f"{health.url}/livez") == (200, "ok\n")
+            started = time.monotonic()
+            health.stop()
+            assert time.monotonic() - started < 2
+        with pytest.raises(OSError):
+            socket.create_connection((health.host, health.port), timeout=1)

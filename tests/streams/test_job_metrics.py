@@ -1,0 +1,134 @@
+"""The figures of the join and of the models, on events and samples with a known outcome."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from exposition import parse
+
+from learner import Samples
+from schemas.codec import encode
+from schemas.records import Click, Impression
+from streams.acceptance import Acceptance
+from streams.join import SessionJoin
+from streams.join_metrics import MOST_REASONS, JoinMetrics
+from streams.learn_metrics import MOST_BUCKETS, ModelMetrics
+from streams.metrics import Metrics
+from streams.settings import Bucket
+from streams.snapshots import take_snapshot
+
+BUCKETS = {"a": Bucket("a", dim=2, positions=3), "p": Bucket("p", "pbm-ucb", 0, 3, examination=np.ones(3))}
+AT = 1_000_000
+
+
+def logged(events) -> list[SimpleNamespace]:
+    """Records of a log from offset 0, one a second."""
+    values = [event if isinstance(event, bytes) else encode(event) for event in events]
+    return [
+        SimpleNamespace(offset=number, timestamp=AT + 1000 * number, key=b"s", value=value)
+        for number, value in enumerate(values)
+    ]
+
+
+def shown(name: str, bucket: str = "a", at_ms: int = AT) -> Impression:
+    contexts = np.full((3, BUCKETS[bucket].dim), 0.5, np.float32)
+    return Impression(name, "s", bucket, "u", at_ms, np.arange(3).tobytes(), contexts.tobytes(), 3)
+
+
+def value(text: str, name: str, **labels: str) -> float:
+    samples = parse(text)[name].samples
+    [found] = [
+        number for (suffix, pairs), number in samples.items() if dict(pairs) == labels and suffix in ("", "_count")
+    ]
+    return found
+
+
+def test_what_became_of_every_event_is_counted():
+    join = SessionJoin(Acceptance(BUCKETS, future_ms=0), wait_ms=10_000, lateness_ms=60_000)
+    figures = JoinMetrics()
+    join.add_impressions(
+        logged([shown("i1"), shown("i1"), shown("i2", "p"), b"poison", shown("i3", at_ms=AT + 99_000)])
+    )
+    clicks = [Click("i1", "s", 2, AT), Click("i2", "s", 1, AT + 1000), Click("?", "s", 1, AT), Click("i1", "s", 9, AT)]
+    join.add_clicks(logged(clicks))
+    cut = join.cut(AT + 60_000)
+    figures.cut(3, cut, kept=len(join), behind=(7, 0), now_ms=AT + 60_000)
+    figures.committed(0.25)
+    text = figures.render()
+    counts = {"joined": 2, "duplicate": 1, "too_late": 0, "dead": 2}
+    for fate, count in counts.items():
+        assert value(text, "glimpse_join_impressions_total", partition="3", fate=fate) == count
+    for fate, count in {"used": 2, "repeated": 0, "late": 0, "dead": 1}.items():
+        assert value(text, "glimpse_join_clicks_total", partition="3", fate=fate) == count
+    assert value(text, "glimpse_join_waiting_clicks", partition="3") == 1
+    assert value(text, "glimpse_join_open_lists", partition="3") == 0
+    assert value(text, "glimpse_join_lag_offsets", partition="3", log="impressions") == 7
+    reason = "shown s after its own record"
+    assert value(text, "glimpse_join_dead_letters_total", log="impressions", reason=reason) == 1
+    assert value(text, "glimpse_join_dead_letters_total", log="clicks", reason="position is beyond the list of") == 1
+    assert value(text, "glimpse_join_click_delay_seconds") == 2
+    assert 'glimpse_join_click_delay_seconds_bucket{le="0.5"} 1\n' in text  # the other one took a second
+    assert "glimpse_join_delay_seconds_sum 120\n" in text  # two lists, each written 60 s after it was shown
+    assert value(text, "glimpse_join_commit_seconds") == 1
+
+    join.add_clicks([SimpleNamespace(offset=9, timestamp=AT + 9000, key=b"s", value=encode(Click("i1", "s", 3, AT)))])
+    figures.cut(3, join.cut(AT + 61_000), kept=len(join), behind=(0, 0), now_ms=AT + 61_000)
+    assert value(figures.render(), "glimpse_join_corrections_total", partition="3") == 1
+    assert "glimpse_join_delay_seconds_sum 120\n" in figures.render()  # a correction is no new list
+
+    figures.forget(3)
+    assert 'partition="3"' not in figures.render()
+
+
+def test_reasons_never_become_too_many_labels():
+    figures = JoinMetrics()
+    words = [f"bad {chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(200)]
+    letters = [SimpleNamespace(topic="x-clicks", reason=word) for word in words]
+    figures._count_refusals(letters)
+    samples = parse(figures.render())["glimpse_join_dead_letters_total"].samples
+    assert len(samples) == MOST_REASONS + 1
+    assert sum(samples.values()) == 200
+
+
+def test_models_show_how_far_they_went():
+    bucket, models = BUCKETS["a"], ModelMetrics(BUCKETS)
+    model = bucket.model()
+    place = {"topic_id": "t", "partition": 0}
+    first = take_snapshot(model, bucket, samples_offset=0, published_at_ms=5000, **place)
+    models.published(first)
+    model.learn(Samples.from_clicks(np.array([[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]]), np.array([[1.0, 0.0, 0.0]])))
+    second = take_snapshot(model, bucket, samples_offset=1, published_at_ms=6000, **place)
+    models.published(second)
+    models.published(second)  # restored: the same version says nothing about movement
+    metrics = Metrics()
+    models.add_to(metrics, {"a": second})
+    text = metrics.render()
+    assert value(text, "glimpse_snapshot_published_timestamp_seconds", bucket="a") == 6
+    norm = float(np.linalg.norm(model.theta))
+    assert value(text, "glimpse_snapshot_theta_norm", bucket="a") == pytest.approx(norm)
+    assert value(text, "glimpse_snapshot_theta_moved", bucket="a") == pytest.approx(norm)  # it began at zero
+    assert value(text, "glimpse_snapshot_gram_condition", bucket="a") == pytest.approx(np.linalg.cond(model.gram))
+
+    many = {f"b{number:03}": replace(second, bucket=f"b{number:03}") for number in range(150)}
+    metrics = Metrics()
+    models.add_to(metrics, many)
+    assert len(parse(metrics.render())["glimpse_snapshot_rounds"].samples) == MOST_BUCKETS
+
+
+def test_a_context_free_model_has_no_condition():
+    bucket, models, metrics = BUCKETS["p"], ModelMetrics(BUCKETS), Metrics()
+    snapshot = take_snapshot(bucket.model(), bucket, samples_offset=0, topic_id="t", partition=0, published_at_ms=1)
+    models.add_to(metrics, {"p": snapshot})
+    assert not parse(metrics.render())["glimpse_snapshot_gram_condition"].samples
+
+
+def test_many_values_count_as_one_by_one():
+    values = np.random.default_rng(1).exponential(1.0, 1000)
+    one, all_at_once = Metrics(), Metrics()
+    slow = one.histogram("glimpse_x_seconds", "X.", ["k"])
+    for number in values:
+        slow.observe(float(number), k=1)
+    all_at_once.histogram("glimpse_x_seconds", "X.", ["k"]).observe_all(values, k=1)
+    found, wanted = (parse(metrics.render())["glimpse_x_seconds"].samples for metrics in (all_at_once, one))
+    assert found == pytest.approx(wanted)

@@ -1,0 +1,261 @@
+"""What the join does with single events: one behaviour a test, without a broker."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from schemas.codec import encode
+from schemas.records import Click, Impression
+from streams.acceptance import Acceptance
+from streams.batches import MAX_RECORD_BYTES
+from streams.join import SessionJoin
+from streams.join_offsets import MAX_METADATA_BYTES, BadCommit, Commit
+from streams.settings import Bucket
+
+WAIT, LATENESS, FUTURE = 60_000, 60_000, 30_000
+T0 = 1_700_000_000_000
+BUCKET = Bucket("main", dim=2, positions=6, reward_scale=2.0)
+
+
+class Logged(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+class World:
+    """A join, fed event by event; ``at`` is seconds after T0, of the event and of its record unless told."""
+
+    def __init__(self, resume=None, buckets=None, wait=WAIT):
+        accept = Acceptance(buckets or {"main": BUCKET}, future_ms=FUTURE)
+        self.join = SessionJoin(accept, wait_ms=wait, lateness_ms=WAIT + LATENESS - wait, resume=resume)
+        self.offsets = {"impressions": 0, "clicks": 0}
+
+    def give(self, log, record, at, arrives=None):
+        value = record if isinstance(record, bytes) else encode(record)
+        timestamp = T0 + round(1000 * (at if arrives is None else arrives))
+        getattr(self.join, f"add_{log}")([Logged(self.offsets[log], timestamp, b"s", value)])
+        self.offsets[log] += 1
+
+    def show(self, name="i", at=0.0, *, arrives=None, size=6, rendered=6, **changes):
+        items = np.arange(1, size + 1, dtype="<i8").tobytes()
+        contexts = np.linspace(-1, 1, size * 2, dtype="<f4").tobytes()
+        plain = Impression(name, "s", "main", "u", T0 + round(1000 * at), items, contexts, rendered)
+        self.give("impressions", replace(plain, **changes), at, arrives)
+
+    def click(self, position, at=1.0, *, name="i", arrives=None, reward=1.0):
+        self.give("clicks", Click(name, "s", position, T0 + round(1000 * at), reward), at, arrives)
+
+    def cut(self, at):
+        return self.join.cut(T0 + round(1000 * at))
+
+    def rows(self, at):
+        """Close up to ``at``; return (sign, rewards, last clicks) of each list that came out."""
+        found = []
+        for batch in self.cut(at).samples:
+            ends = np.cumsum(batch.sizes_array, dtype=int)
+            for sign, start, stop in zip(batch.signs_array.tolist(), ends - batch.sizes_array, ends, strict=True):
+                rewards, last = batch.rewards_array[start:stop], batch.last_clicks_array[start:stop]
+                found.append((sign, rewards.tolist(), last.tolist()))
+        return found
+
+
+ARRIVALS = {
+    "none": ([], [0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]),
+    "one": ([(2, 1)], [0, 1, 0, 0, 0, 0], [0, 0, 2, 2, 2, 2]),
+    "out of order": ([(5, 9), (2, 3)], [0, 1, 0, 0, 1, 0], [0, 0, 2, 2, 2, 5]),
+    "twice": ([(3, 1), (3, 2)], [0, 0, 1, 0, 0, 0], [0, 0, 0, 3, 3, 3]),
+}
+
+
+@pytest.mark.parametrize("clicks, rewards, last", ARRIVALS.values(), ids=ARRIVALS)
+def test_clicks_gather_until_the_wait_has_passed(clicks, rewards, last):
+    world = World()
+    world.show()
+    for position, at in clicks:
+        world.click(position, at)
+    assert world.rows(at=60) == []
+    assert world.rows(at=60.001) == [(1, rewards, last)]
+    assert world.rows(at=100) == []
+
+
+def test_the_largest_reward_of_a_position_counts():
+    world = World()
+    world.show()
+    for reward in (0.5, 2.0, 1.0):
+        world.click(1, reward=reward)
+    [(_, rewards, _)] = world.rows(at=61)
+    assert rewards[0] == 2.0
+    assert (world.join.ledger.used, world.join.ledger.repeated) == (1, 2)
+
+
+def test_a_click_may_come_before_its_impression():
+    world = World()
+    world.click(4)
+    assert world.join.ledger.waiting == 1
+    world.show()
+    assert [rewards for _, rewards, _ in world.rows(at=61)] == [[0, 0, 0, 1, 0, 0]]
+    assert world.join.ledger.waiting == 0
+
+
+def test_a_click_after_the_close_corrects_exactly_in_one_record():
+    world = World()
+    world.show()
+    world.click(1)
+    world.rows(at=61)
+    world.click(3, at=70)
+    cut = world.cut(at=71)
+    [batch] = cut.samples
+    assert batch.signs_array.tolist() == [-1, 1]
+    assert batch.rewards_array.reshape(2, 6).tolist() == [[1, 0, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0]]
+    assert batch.last_clicks_array.reshape(2, 6).tolist() == [[0, 1, 1, 1, 1, 1], [0, 1, 1, 3, 3, 3]]
+    assert batch.impression_ids == ["i", "i"]
+    assert world.join.ledger.lists == 1
+
+
+def test_a_repeat_after_the_close_corrects_nothing():
+    world = World()
+    world.show()
+    world.click(1)
+    world.rows(at=61)
+    world.click(1, at=70)
+    assert world.rows(at=71) == []
+
+
+def test_only_rendered_positions_enter_unless_one_below_is_clicked():
+    world = World()
+    world.show("short", rendered=2)
+    world.show("deeper", rendered=2)
+    world.click(4, name="deeper")
+    sizes = [len(rewards) for _, rewards, _ in world.rows(at=61)]
+    assert sizes == [2, 4]
+
+
+def test_a_click_past_the_horizon_is_late_once_no_list_can_come():
+    world = World()
+    world.show()
+    world.click(2, at=1, arrives=120.001)
+    assert world.cut(at=121).late_clicks == []
+    world.show("later", at=200)
+    [late] = world.cut(at=201).late_clicks
+    assert late.offset == 0
+    assert world.join.ledger.late == 1
+
+
+def test_an_impression_past_its_horizon_is_refused():
+    world = World()
+    world.show("first", at=130)
+    world.show("too late", at=9.9, arrives=0)  # the log's clock counts, not the record's own time stamp
+    world.show("in time", at=10, arrives=0)
+    [letter] = world.cut(at=0).dead_letters
+    assert (letter.offset, letter.reason) == (1, "too late: its horizon had passed 0.1 s before it came")
+    assert (world.join.ledger.too_late, world.join.ledger.open) == (1, 2)
+
+
+def test_the_lower_offset_wins_and_other_content_is_refused():
+    world = World()
+    world.show()
+    world.show(arrives=1)
+    world.show(arrives=2, rendered=3)
+    [letter] = world.cut(at=3).dead_letters
+    assert letter.reason == "impression 'i' has other content than at offset 0; the lower offset wins"
+    assert (world.join.ledger.duplicates, world.join.ledger.dead_impressions, world.join.ledger.open) == (1, 1, 1)
+
+
+def test_silent_logs_let_go_of_their_lists():
+    world = World()
+    world.show()
+    world.click(1)
+    world.click(1, name="nobody")
+    world.cut(at=61)
+    assert len(world.join) == 1
+    world.join.idle(impressions_ms=T0 + 121_000, clicks_ms=T0 + 121_000)
+    world.cut(at=200)
+    assert len(world.join) == 0
+    world.join.idle(impressions_ms=T0 + 151_001)
+    cut = world.cut(at=200)
+    assert [late.offset for late in cut.late_clicks] == [1]
+    assert (cut.commit.impressions.place.offset, cut.commit.clicks.place.offset) == (1, 2)
+    assert cut.commit.ledger.balanced
+
+
+def test_records_stay_under_half_a_megabyte():
+    world = World(buckets={"main": replace(BUCKET, dim=100, positions=40)})
+    contexts = np.zeros((40, 100), "<f4").tobytes()
+    for number in range(150):
+        items = bytes(40 * 8)
+        world.show(f"i{number}", items=items, contexts=contexts, rendered=40)
+    first = world.cut(at=61).samples
+    taps = [Click(f"i{number}", "s", 1, T0 + 62_000) for number in range(150)]
+    world.join.add_clicks([Logged(n, T0 + 62_000, b"s", encode(tap)) for n, tap in enumerate(taps)])
+    second = world.cut(at=63).samples
+    for batches, lists in ((first, 150), (second, 300)):
+        assert max(len(encode(batch)) for batch in batches) <= MAX_RECORD_BYTES
+        assert sum(len(batch.sizes) for batch in batches) == lists
+        assert len(batches) == -(-lists // 30), "30 lists of 16.8 KB fit"
+    assert all(batch.signs_array.sum() == 0 for batch in second), "old and new stand in the same record"
+
+
+def test_a_list_closed_under_other_rules_takes_no_correction():
+    world = World()
+    world.show("closed")
+    world.cut(at=61)
+    world.show("open", at=50)
+    commit = world.cut(at=62).commit
+    changed = World(resume=commit, buckets={"main": replace(BUCKET, context_scale=2.0)})
+    changed.show("closed")
+    changed.show("open", at=50)
+    assert not changed.join.rebuilding
+    changed.click(1, at=70, name="closed")
+    changed.click(1, at=70, name="open")
+    cut = changed.cut(at=111)
+    assert [late.offset for late in cut.late_clicks] == [0]
+    [batch] = cut.samples
+    assert (batch.impression_ids, batch.signs_array.tolist(), batch.rewards_array[0]) == (["open"], [1], 1.0)
+    assert cut.commit.ledger.balanced
+
+
+def test_an_open_list_that_new_rules_refuse_becomes_a_dead_letter():
+    world = World()
+    world.show("six")
+    commit = world.cut(at=1).commit
+    changed = World(resume=commit, buckets={"main": replace(BUCKET, positions=5)})
+    changed.show("six")
+    cut = changed.cut(at=61)
+    assert [letter.reason for letter in cut.dead_letters] == ["a list of 6 items is longer than the 5 of bucket 'main'"]
+    assert (cut.samples, cut.commit.ledger.dead_impressions, cut.commit.ledger.open) == ([], 1, 0)
+    assert changed.join.rejudged == (-1, 0)
+
+
+def test_a_rebuild_takes_only_what_was_processed():
+    world = World()
+    world.show()
+    resumed = World(resume=world.cut(at=1).commit)
+    assert resumed.join.rebuilding
+    with pytest.raises(ValueError, match="must reread"):
+        resumed.cut(at=61)
+    resumed.offsets["impressions"] = 1
+    with pytest.raises(ValueError, match="rebuilding ends at offset 1, got 1"):
+        resumed.show("beyond")
+
+
+def test_commit_metadata_is_small_and_foreign_metadata_is_refused():
+    world = World()
+    for number in range(40):
+        world.show(f"i{number}")
+    entries = world.cut(at=1).commit.encode(("a" * 36, "b" * 36))
+    assert max(len(metadata) for _, metadata in entries) < MAX_METADATA_BYTES / 4
+    with pytest.raises(BadCommit, match="not committed by a join"):
+        Commit.decode((3, ""), (4, "{}"))
+    with pytest.raises(BadCommit, match="version 9"):
+        Commit.decode((3, '{"v":9}'), (4, '{"v":1}'))
+
+
+def test_a_bucket_whose_correction_fits_no_record_is_refused():
+    with pytest.raises(ValueError, match="lower positions or dim"):
+        Acceptance({"main": replace(BUCKET, positions=50, dim=2000)}, future_ms=0)
+    with pytest.raises(ValueError, match="at least one bucket"):
+        Acceptance({}, future_ms=0)

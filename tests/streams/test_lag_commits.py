@@ -1,0 +1,78 @@
+"""Records of __consumer_offsets: every version of them, and hostile bytes."""
+
+import struct
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.commit_records import Committed, Place, Standing, committed_of, place_of, standing_of
+from streams.join_offsets import Commit, LogPart
+from streams.log_clock import Place as LogPlace
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+TOPIC = uuid.UUID(int=7)
+VALUES = {
+    "version 0": struct.pack(">hq", 0, 42) + text("hi") + struct.pack(">q", 1000),
+    "version 1, with an expiry": struct.pack(">hq", 1, 42) + text("hi") + struct.pack(">qq", 1000, 2000),
+    "version 2": struct.pack(">hq", 2, 42) + text("hi") + struct.pack(">q", 1000),
+    "version 3, with a leader epoch": struct.pack(">hqi", 3, 42, 5) + text("hi") + struct.pack(">q", 1000),
+    "version 4, compact": struct.pack(">hqi", 4, 42, 5) + b"\x03hi" + struct.pack(">q", 1000) + b"\x00",
+    "version 4, with other tags": struct.pack(">hqi", 4, 42, 5)
+    + b"\x03hi"
+    + struct.pack(">q", 1000)
+    + b"\x02\x05\x01z\x00\x10"
+    + TOPIC.bytes,
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_every_version_of_a_commit_is_read(value):
+    found = committed_of(value)
+    assert found[:3] == (42, "hi", 1000)
+    assert found.topic_id in ("", str(TOPIC))
+    for size in range(len(value) - 9):
+        assert committed_of(value[:size]) is None
+
+
+def test_the_topic_id_is_found_among_tags():
+    assert committed_of(VALUES["version 4, with other tags"]).topic_id == str(TOPIC)
+
+
+def test_keys_of_other_kinds_are_passed_over():
+    key = struct.pack(">h", 1) + text("group") + text("topic") + struct.pack(">i", 3)
+    assert place_of(key) == Place("group", "topic", 3)
+    assert place_of(struct.pack(">h", 2) + text("group")) is None
+    assert place_of(None) is None
+    assert committed_of(struct.pack(">hq", 9, 1)) is None
+
+
+@given(st.binary(max_size=60), st.integers(0, 4))
+def test_hostile_bytes_are_no_commit_and_no_crash(data, version):
+    place_of(data)
+    place_of(struct.pack(">h", version) + data)
+    committed_of(data)
+    committed_of(struct.pack(">h", version) + data)
+
+
+def test_the_joins_notes_tell_where_it_is():
+    part = LogPart(LogPlace(3, 5000, 0), 9, 0, [])
+    (offset, metadata), _ = Commit(part, LogPart.beginning(0), "rules").encode(("id", ""))
+    assert standing_of(Committed(offset, metadata), join=True) == Standing(9, "id", 5000)
+    assert standing_of(Committed(offset, metadata), join=False) == Standing(3)
+
+
+GARBAGE = ["", "{", "[]", '{"to": "x"}', '{"to": 4}', "null", '{"to": null, "clock": 1, "topic": ""}', "\x00" * 30]
+
+
+@pytest.mark.parametrize("metadata", GARBAGE)
+def test_other_notes_are_said_and_the_offset_stands(metadata):
+    found = standing_of(Committed(7, metadata, 1000, "id"), join=True)
+    assert found[:2] == (7, "id")
+    assert "not the join's notes" in found.problem
+    assert "\n" not in found.problem

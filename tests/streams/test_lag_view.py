@@ -1,0 +1,84 @@
+"""What is shown of lag: the table, the lines and the exit code."""
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from streams.lag import GroupLag, PartitionLag, Report
+from streams.lag_metrics import metrics_of
+from streams.lag_reader import LagError
+from streams.lag_rules import OpenTransaction, Verdict
+from streams.lag_view import exit_code, show, view
+
+FINE = PartitionLag(
+    "clicks", 0, 4, 9, 9, 0, True, 0.0, 12.5, 12.5, 0.0, 86_400.0, 0, None, 1000, Verdict.OK, "caught up"
+)
+SLOW = replace(
+    FINE, partition=1, lag=700, exact=False, lag_s=42.0, catch_up_s=None, verdict=Verdict.WARN, reason="slow"
+)
+HELD = replace(FINE, partition=2, transaction=OpenTransaction(35.0, "w-1", 3))
+
+
+def report(*partitions: PartitionLag, members: int | None = 2, notes=()) -> Report:
+    return Report(1_700_000_000_000, (GroupLag("join", "glimpse-join", members, partitions),), notes)
+
+
+def printed(found, **options) -> str:
+    console = Console(file=StringIO(), width=110)
+    console.print(view(found, **options))
+    return console.file.getvalue()
+
+
+def test_a_table_with_the_reasons_below():
+    text = printed(report(FINE, SLOW, HELD, members=0, notes=["commit times are hidden"]), max_lag_s=5)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[0] == "WARN join clicks[1] slow (1 of 3 partitions); no consumer is running"
+    assert "clicks[0] 4 9 9 0 0.0 s 12.5 12.5 - 24.0 h OK" in lines
+    assert "clicks[1] 4 9 9 ≈700 42 s 12.5 12.5 never 24.0 h WARN" in lines
+    assert "clicks[1] WARN: slow" in lines
+    assert "clicks[2] transaction of w-1 open for 35 s: 3 offsets wait for its end" in lines
+    assert "join: clicks[1] is 42 s behind, more than 5.0 s" in lines
+    assert "commit times are hidden" in lines
+
+
+def test_many_partitions_show_the_worst():
+    text = printed(
+        report(*(replace(FINE, partition=number) for number in range(64)), replace(SLOW, partition=64)), rows=4
+    )
+    assert text.count("clicks[") == 4 + 2  # the rows, the group's line and the reason
+    assert "clicks[64]" in text
+    assert "and 61 more that are no worse" in text
+
+
+@pytest.mark.parametrize(
+    "found, limit, code",
+    [
+        (report(FINE), None, 0),
+        (report(FINE, SLOW), None, 1),
+        (report(replace(SLOW, verdict=Verdict.OK)), None, 0),
+        (report(replace(SLOW, verdict=Verdict.OK)), 41.0, 1),
+        (report(replace(SLOW, verdict=Verdict.OK)), 43.0, 0),
+        (report(replace(FINE, lag_s=None)), 1.0, 0),
+    ],
+)
+def test_exit_codes_are_for_cron(found, limit, code):
+    assert exit_code(found, limit) == code
+
+
+def test_an_error_is_one_line_as_json_too():
+    console = Console(file=StringIO(), width=40)
+    show(LagError("Kafka at 127.0.0.1:9092 does not answer: a long story of why"), console, as_json=True)
+    assert console.file.getvalue() == '{"error": "Kafka at 127.0.0.1:9092 does not answer: a long story of why"}\n'
+
+
+def test_metrics_leave_out_what_is_not_known():
+    text = metrics_of(report(SLOW, replace(HELD, lag_s=None, committed=None), members=None))
+    assert 'glimpse_lag_seconds{group="join",topic="clicks",partition="1"} 42\n' in text
+    assert 'glimpse_lag_seconds{group="join",topic="clicks",partition="2"}' not in text
+    assert 'glimpse_lag_catch_up_seconds{group="join",topic="clicks",partition="1"} +Inf\n' in text
+    assert 'glimpse_lag_open_transaction_seconds{group="join",topic="clicks",partition="2"} 35\n' in text
+    assert 'glimpse_lag_verdict_code{group="join",topic="clicks",partition="1"} 1\n' in text
+    assert "glimpse_lag_group_members{" not in text
+    assert "glimpse_lag_up 1\n" in text

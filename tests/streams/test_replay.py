@@ -1,0 +1,328 @@
+"""Replay gives what the live run gave, bit by bit: from any cut of the logs, by any readers, through any stop."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from replay_runs import DIM, SETTINGS, START, K, live, play, rewrite
+
+from schemas.codec import decode, encode
+from schemas.records import SampleBatch
+from streams import replay_part
+from streams.archive import Archive, ArchiveCorrupt
+from streams.candidates import Candidates
+from streams.log_source import RangeError
+from streams.ranges import Mark, Range
+from streams.replay import Interrupted, ReplayError, open_source, plan_of, replay
+from streams.replay_compare import compare, snapshots_in
+from streams.replay_output import snapshots_of, write_directory
+from streams.replay_part import samples_of
+from streams.settings import Bucket, Settings
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[int, Path]:
+    """The same live run on 1 and on 3 partitions."""
+    folders = {partitions: tmp_path_factory.mktemp(f"run{partitions}") for partitions in (1, 3)}
+    for partitions, folder in folders.items():
+        play(folder, partitions)
+    return folders
+
+
+@pytest.fixture
+def own(runs, tmp_path) -> Path:
+    """A copy to break."""
+    return shutil.copytree(runs[1], tmp_path / "own")
+
+
+def hashes(folder: Path, settings: Settings = SETTINGS, *, out=None, readers=1, **options) -> dict[str, str]:
+    plan, _ = plan_of(open_source(str(folder), settings), settings, **options)
+    return {name: model.sha256() for name, model in replay(plan, out=out, readers=readers).models.items()}
+
+
+@pytest.mark.parametrize("samples", [False, True], ids=["events", "samples"])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_live_equals_replay(runs, partitions, samples):
+    wanted = live(runs[partitions])
+    assert wanted == live(runs[1])
+    assert hashes(runs[partitions], samples=samples) == wanted
+
+
+def test_any_number_of_readers_gives_the_same(runs, tmp_path):
+    plan, _ = plan_of(open_source(str(runs[3]), SETTINGS), SETTINGS)
+    said = []
+
+    def interrupt(passed: int, total: int) -> None:
+        os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does; how far the others are by then may vary
+
+    with suppress(Interrupted):
+        replay(plan, out=tmp_path, readers=2, say=interrupt)
+    done = replay(plan, out=tmp_path, readers=8, say=lambda passed, total: said.append((passed, total)))
+    assert {name: model.sha256() for name, model in done.models.items()} == live(runs[1])
+    assert said[-1] == (plan.total(), plan.total())
+    assert all(ledger.balanced for ledger in done.ledgers.values())
+
+
+def test_ctrl_c_saves_and_the_next_run_goes_on(own, tmp_path):
+    for topic in ("impressions", "clicks"):
+        rewrite(own, topic, lambda records: records, size=100)
+    plan, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS)
+    before, said = signal.getsignal(signal.SIGINT), []
+
+    def interrupt(passed: int, total: int) -> None:
+        said.append(passed)
+        if len(said) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        replay(plan, out=tmp_path, say=interrupt)
+    assert signal.getsignal(signal.SIGINT) is before
+    done = replay(plan, out=tmp_path)
+    assert done.passed == plan.total() - said[-1] > 0
+    assert {name: model.sha256() for name, model in done.models.items()} == live(own)
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_the_speed_of_reading_changes_nothing(own, size):
+    if size == 1:
+        rewrite(own, "impressions", lambda records: records, size=33)
+    for topic in ("impressions", "clicks"):
+        rewrite(own, topic, lambda records: records, size=size)
+    assert hashes(own) == live(own)
+
+
+@pytest.mark.parametrize("samples", [False, True], ids=["events", "samples"])
+def test_stopped_again_and_again_it_ends_the_same(own, tmp_path, samples):
+    for topic, size in (("impressions", 50), ("clicks", 20), ("samples", 3)):
+        rewrite(own, topic, lambda records: records, size=size)
+    plan, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS, samples=samples)
+    file, stops = tmp_path / "partition-0.replay", 0
+    while True:
+        part = replay_part.PartReplay(plan, 0, file)
+        steps = iter([False, False])
+        try:
+            part.run(lambda passed: None, partial(next, steps, True))
+            break
+        except Interrupted:
+            stops += 1
+    assert stops > 4
+    assert {name: model.sha256() for name, model in part.part.models.items()} == live(own)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from replay_runs import SETTINGS
+from streams import replay_part
+from streams.replay import open_source, plan_of, replay
+replay_part.SAVE_EVERY_S = 0.0
+plan, _ = plan_of(open_source(sys.argv[1], SETTINGS), SETTINGS)
+
+def say(passed, total):
+    print(passed, flush=True)
+    sys.stdin.readline()
+
+replay(plan, out=Path(sys.argv[2]), say=say)
+"""
+
+
+def test_killed_it_goes_on(own, tmp_path):
+    for topic in ("impressions", "clicks"):
+        rewrite(own, topic, lambda records: records, size=100)
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", KILLED, str(own), str(out)]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        env={**os.environ, "PYTHONPATH": ".:tests/support"},
+    ) as process:
+        for _ in range(5):
+            assert process.stdout.readline()
+            process.stdin.write(b"\n")
+        time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    assert json.loads((out / "partition-0.replay").read_bytes())["passed"] > 0
+    plan, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS)
+    done = replay(plan, out=out)
+    assert 0 < done.passed < plan.total()
+    assert {name: model.sha256() for name, model in done.models.items()} == live(own)
+
+
+def test_a_stopped_replay_goes_on_only_with_the_same_plan(own, tmp_path):
+    plan, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS)
+    replay(plan, out=tmp_path)
+    other, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS, changes={"alpha": 0.5})
+    with pytest.raises(ReplayError, match="replay of something else"):
+        replay(other, out=tmp_path)
+    (tmp_path / "partition-0.replay").write_text("{")
+    with pytest.raises(ReplayError, match="cannot be read"):
+        replay(plan, out=tmp_path)
+
+
+def learned(folder: Path, bucket: Bucket, keep=lambda batch: True) -> str:
+    """The slow, obvious twin: every sample record into one model."""
+    model = bucket.model()
+    for log in Archive(folder).logs("samples"):
+        for block in log.read():
+            for record in block.records():
+                batch = decode(record.value, SampleBatch)
+                if batch.bucket == bucket.name and keep(record):
+                    model.learn(samples_of(batch))
+    return model.sha256()
+
+
+CHANGES = {
+    "algorithm": {"algorithm": "c2ucb"},
+    "alpha": {"alpha": 0.25},
+    "table": {"examination": np.tril(np.full((K, K), 0.3))},
+    "scales": {"context_scale": 2.0, "reward_scale": 4.0},
+    "ridge": {"ridge": 3.0, "beta": 2.0},
+}
+
+
+@pytest.mark.parametrize("samples", [False, True], ids=["events", "samples"])
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_other_parameters_learn_as_if_they_had_been_deployed(runs, changes, samples):
+    found = hashes(runs[3], only=["ubm"], changes=changes, samples=samples)
+    assert found == {"ubm": learned(runs[3], replace(SETTINGS.buckets["ubm"], **changes))}
+
+
+def test_a_range_of_samples_is_exactly_that(runs):
+    log = Archive(runs[1]).log("samples", 0)
+    middle, times = log.end // 2, [block.timestamps_ms[0] for block in log.read()]
+    mark, at_ms = Mark(None, "samples", 0, middle), int(times[len(times) // 2])
+    ubm = SETTINGS.buckets["ubm"]
+    for start, stop, keep in (
+        ((), (mark,), lambda record: record.offset < middle),
+        ((mark,), (), lambda record: record.offset >= middle),
+        ((Mark(at_ms),), (), lambda record: record.timestamp >= at_ms),
+        ((), (Mark(at_ms),), lambda record: record.timestamp < at_ms),
+    ):
+        found = hashes(runs[1], samples=True, only=["ubm"], within=Range(start, stop))
+        assert found == {"ubm": learned(runs[1], ubm, keep)}
+
+
+def test_another_wait_changes_what_is_late(runs):
+    plan, _ = plan_of(open_source(str(runs[1]), SETTINGS), SETTINGS)
+    short = replace(SETTINGS, wait_s=1, lateness_s=0)
+    other, _ = plan_of(open_source(str(runs[1]), short), short)
+    assert replay(other).ledgers[0].late > replay(plan).ledgers[0].late
+
+
+def test_lists_that_are_open_may_stay_out(own):
+    plan, _ = plan_of(
+        open_source(str(own), SETTINGS), SETTINGS, finish=False, within=Range((), (Mark(START + 30_000),))
+    )
+    done = replay(plan)
+    [ledger] = done.ledgers.values()
+    assert ledger.open > 0
+    assert ledger.balanced
+    assert sum(model.rounds for model in done.models.values()) == ledger.lists
+
+
+def doubled(records: list) -> list:
+    middle = len(records) // 2
+    later = [record._replace(offset=record.offset + 1) for record in records[middle:]]
+    return [*records[: middle + 1], *later]
+
+
+def reordered(records: list) -> list:
+    middle = len(records) // 2
+    one, two = records[middle], records[middle + 1]
+    swapped = [one._replace(key=two.key, value=two.value), two._replace(key=one.key, value=one.value)]
+    return [*records[:middle], *swapped, *records[middle + 2 :]]
+
+
+def dropped(records: list) -> list:
+    middle = len(records) // 2
+    return [*records[:middle], *records[middle + 1 :]]
+
+
+@pytest.mark.parametrize("change", [doubled, reordered], ids=lambda change: change.__name__)
+@pytest.mark.parametrize("topic", ["impressions", "clicks"])
+def test_an_event_doubled_or_moved_changes_nothing(own, topic, change):
+    rewrite(own, topic, change)
+    assert hashes(own) == live(own)
+
+
+@pytest.mark.parametrize("topic", ["impressions", "clicks"])
+def test_a_dropped_event_shows_against_the_producers_count(own, topic):
+    produced = sum(len(block) for block in Archive(own).log(topic, 0).read())
+    rewrite(own, topic, dropped)
+    plan, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS)
+    [ledger] = replay(plan).ledgers.values()
+    assert getattr(ledger, topic) == produced - 1
+
+
+def test_damage_in_the_middle_stops_with_what_was_good(own, tmp_path):
+    [path] = Archive(own).log("impressions", 0).segments()
+    data = bytearray(path.read_bytes())
+    data[len(data) * 2 // 3] ^= 255
+    path.write_bytes(data)
+    plan, _ = plan_of(open_source(str(own), SETTINGS), replace(SETTINGS))
+    said = []
+    with pytest.raises(ArchiveCorrupt, match=r"damaged at byte \d+: .*the last good offset before it: \d+"):
+        replay(plan, out=tmp_path, say=lambda passed, total: said.append(passed))
+    assert 0 < json.loads((tmp_path / "partition-0.replay").read_bytes())["passed"] == said[-1] < plan.total()
+
+
+REFUSED = {
+    "an empty range": ({"within": Range((Mark(START + 10**12),))}, RangeError, "nothing to replay"),
+    "beyond the end": ({"within": Range((), (Mark(None, "clicks", 0, 10**6),))}, RangeError, "clicks 0 on .* ends at"),
+    "no such bucket": ({"only": ["gone"]}, ReplayError, "no bucket gone in the settings; there: ubm, cm, pbm"),
+}
+
+
+@pytest.mark.parametrize("options, error, said", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_replayed_is_refused(runs, options, error, said):
+    with pytest.raises(error, match=said):
+        plan_of(open_source(str(runs[1]), SETTINGS), SETTINGS, **options)
+
+
+def test_what_retention_cut_is_refused_or_said(own):
+    rewrite(own, "samples", lambda records: records[20:])
+    source = open_source(str(own), SETTINGS)
+    with pytest.raises(RangeError, match="begins at offset 20; 0 to 19 are gone"):
+        plan_of(source, SETTINGS, samples=True, within=Range((Mark(None, "samples", 0, 0),)))
+    _, notes = plan_of(source, SETTINGS, samples=True)
+    assert len(notes) == 1
+    assert "begins at offset 20: what was before is gone" in notes[0]
+
+
+def test_records_that_cannot_be_learned_are_counted_with_the_first_reason(own):
+    rewrite(own, "samples", lambda records: [records[0]._replace(value=b"junk"), *records[1:]])
+    plan, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS, samples=True)
+    done = replay(plan)
+    assert done.refused == 1
+    assert "samples 0 at offset 0: no Avro header" in done.reason
+
+
+def test_a_comparison_tells_the_same_from_the_different(runs, tmp_path):
+    plan, _ = plan_of(open_source(str(runs[3]), SETTINGS), SETTINGS)
+    done = replay(plan)
+    write_directory(tmp_path, snapshots_of(plan, done, now_ms=1))
+    there = snapshots_in(tmp_path, SETTINGS.buckets)
+    assert {name: snapshot.sha256 for name, snapshot in there.items()} == live(runs[3])
+    assert all(found.same_sums for found in compare(done.models, there))
+    half, _ = plan_of(open_source(str(runs[3]), SETTINGS), SETTINGS, within=Range((), (Mark(START + 20_000),)))
+    random_rows = np.random.default_rng(0).uniform(-0.5, 0.5, (60, DIM))
+    candidates = Candidates(np.arange(60), random_rows)
+    for found in compare(replay(half).models, there, candidates=candidates, size=10):
+        assert not found.same_sums
+        assert found.rounds < 0
+        assert 0 <= found.overlap < 1 or found.bucket != "ubm"
+        assert (found.distance is None) == (found.bucket == "pbm")
+        assert str(found).startswith(f"{found.bucket}: {found.rounds} lists against {found.bucket}@1.0")
+    assert encode(there["ubm"])

@@ -1,0 +1,104 @@
+"""What `glimpse replay` and `glimpse ledger` say about a source that they cannot use, or could use only in part."""
+
+import shutil
+
+import pytest
+from jobs import write_toml
+from replay_runs import SETTINGS, live, play, rewrite
+from typer.testing import CliRunner
+
+from streams.archive import Archive
+from streams.cli import cli, explained
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    play(folder, 1)
+    return folder
+
+
+@pytest.fixture
+def glimpse(tmp_path):
+    """Runs a command with the settings of the run; returns its exit code and all that it said."""
+    toml = write_toml(SETTINGS, tmp_path / "glimpse.toml")
+
+    def command(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli, [*words, "--config", str(toml)])
+        said = result.output
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            said += explained(result.exception) or f"Traceback: {result.exception!r}"
+        return result.exit_code, said
+
+    return command
+
+
+def test_a_replay_prints_hashes_rates_and_the_comparison(run, glimpse, tmp_path):
+    code, said = glimpse("replay", str(run), "--live", str(run / "snapshots"), "--out", str(tmp_path / "out"))
+    assert code == 0, said
+    for name, sha in live(run).items():
+        assert sha in said
+        assert f"{name}: the same bits as {name}@1." in said
+    assert "records/s" in said
+    code, said = glimpse("replay", str(tmp_path / "out" / "nowhere"))
+    assert code == 1
+
+
+BAD = {
+    "no archive": (lambda folder: shutil.rmtree(folder / "impressions") or shutil.rmtree(folder / "samples"), "has no"),
+    "not there": (shutil.rmtree, "is no archive"),
+}
+
+
+@pytest.mark.parametrize("breaking, said", BAD.values(), ids=BAD)
+def test_a_bad_source_is_one_line(run, glimpse, tmp_path, breaking, said):
+    own = shutil.copytree(run, tmp_path / "own")
+    breaking(own)
+    code, words = glimpse("replay", str(own))
+    assert code == 1
+    assert said in words
+    assert "Traceback" not in words
+
+
+def test_damage_is_named_after_what_was_replayed(run, glimpse, tmp_path):
+    own = shutil.copytree(run, tmp_path / "own")
+    [path] = Archive(own).log("impressions", 0).segments()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 255
+    path.write_bytes(data)
+    code, said = glimpse("replay", str(own))
+    assert code == 1
+    assert " records were replayed" in said
+    assert "damaged at byte" in said
+    assert "the last good offset before it" in said
+
+
+@pytest.mark.parametrize(
+    "options, wanted",
+    [
+        (["--from", "2030-01-01"], "nothing to replay"),
+        (["--to", "clicks:0:999999"], "clicks 0 on"),
+        (["--from", "tomorrow"], "'tomorrow' is neither a time"),
+        (["--from", "sample:0:1"], "no topic is called 'sample'"),
+        (["--bucket", "x"], "no bucket x in the settings"),
+        (["--algorithm", "magic"], "must be one of"),
+        (["--algorithm", "pbm-ucb", "--bucket", "ubm"], "needs a table of 5 chances"),
+        (["--to-snapshot", "ubm"], "names no snapshot"),
+    ],
+)
+def test_a_bad_option_is_one_line(run, glimpse, options, wanted):
+    code, said = glimpse("replay", str(run), *options)
+    assert code == 1
+    assert wanted in said
+    assert "Traceback" not in said
+
+
+def test_the_ledger_exits_1_when_something_is_missing(run, glimpse, tmp_path):
+    code, said = glimpse("ledger", str(run))
+    assert code == 0, said
+    assert "impressions = 900 lists + 0 open" in said
+    own = shutil.copytree(run, tmp_path / "own")
+    rewrite(own, "samples", lambda records: records[:-1])
+    code, said = glimpse("ledger", str(own))
+    assert code == 1
+    assert "wrong: partition 0: " in said

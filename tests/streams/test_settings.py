@@ -1,0 +1,213 @@
+"""Settings: every value arrives, every bad one is refused with its key, itself and what is allowed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from learner import ALGORITHMS
+from learner.browsing import table_hash
+from streams.examination import read_examination, write_examination
+from streams.settings import Bucket, Settings, SettingsError, load
+
+TABLE = np.tril(np.linspace(0.1, 0.9, 9).reshape(3, 3))
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "glimpse.toml").write_text(text)
+    return folder / "glimpse.toml"
+
+
+def test_everything_has_a_default():
+    settings = load(environ={})
+    assert (settings.kafka, settings.redis, settings.wait_s, settings.horizon_s) == ("127.0.0.1:9092", None, 600, 1200)
+    assert settings.kafka_client() == {"bootstrap_servers": ["127.0.0.1:9092"], "bootstrap_timeout_ms": 6_000}
+    assert settings.redis_client() == {}
+
+
+def test_the_environment_wins_over_the_file(tmp_path):
+    file = written(tmp_path, 'kafka = "a:1"\nwait_s = 5\nlateness_s = 7\n')
+    settings = load(file, environ={"GLIMPSE_KAFKA": "b:2,c:3", "GLIMPSE_WAIT_S": "6.5", "GLIMPSE_PARTITIONS": "8"})
+    assert (settings.kafka, settings.wait_s, settings.lateness_s, settings.partitions) == ("b:2,c:3", 6.5, 7, 8)
+    assert settings.kafka_client()["bootstrap_servers"] == ["b:2", "c:3"]
+
+
+def test_the_file_is_found_by_variable_or_in_the_folder(tmp_path, monkeypatch):
+    written(tmp_path, "partitions = 9\n")
+    assert load(environ={"GLIMPSE_CONFIG": str(tmp_path / "glimpse.toml")}).partitions == 9
+    monkeypatch.chdir(tmp_path)
+    assert load(environ={}).partitions == 9
+
+
+def test_buckets_come_with_their_tables(tmp_path):
+    (tmp_path / "tables").mkdir()
+    write_examination(tmp_path / "tables" / "w.json", TABLE, observations=np.ones((3, 3), dtype=int))
+    file = written(
+        tmp_path,
+        """
+        [buckets.ubm]
+        algorithm = "ubm-linucb"
+        examination = "tables/w.json"
+        ridge = "safe"
+        dim = 4
+        [buckets.pbm]
+        algorithm = "pbm-ucb"
+        examination = [0.9, 0.5]
+        [buckets.plain]
+        """,
+    )
+    buckets = load(file, environ={}).buckets
+    assert {name: (b.algorithm, b.dim, b.positions) for name, b in buckets.items()} == {
+        "ubm": ("ubm-linucb", 4, 3),
+        "pbm": ("pbm-ucb", 10, 2),
+        "plain": ("c2ucb", 10, 12),
+    }
+    np.testing.assert_array_equal(buckets["ubm"].examination, TABLE)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_makes_its_model(algorithm):
+    seen = {"ubm-linucb": TABLE, "pbm-ucb": np.array([0.9, 0.5, 0.2])}.get(algorithm)
+    model = Bucket("b", algorithm, dim=5, positions=3, examination=seen, alpha=0.5, reward_scale=2.0).model()
+    assert type(model) is ALGORITHMS[algorithm]
+    assert (model.positions, model.alpha, model.rounds) == (3, 0.5, 0)
+    assert model.dim == (0 if algorithm == "pbm-ucb" else 5)
+
+
+def test_secrets_come_from_variables_and_files_and_are_never_shown(tmp_path):
+    (tmp_path / "redis-password").write_text("hunter2 \n")
+    login = {"GLIMPSE_KAFKA_SECURITY": "SASL_PLAINTEXT", "GLIMPSE_KAFKA_USERNAME": "join"}
+    file = written(tmp_path, 'redis_password_file = "redis-password"\nredis_username = "ranker"\n')
+    settings = load(file, environ=login | {"GLIMPSE_KAFKA_PASSWORD": "s3cret"})
+    assert settings.redis_client() == {"username": "ranker", "password": "hunter2 "}
+    assert settings.kafka_client()["sasl_plain_password"] == "s3cret"
+    assert "s3cret" not in repr(settings)
+    assert "hunter2" not in repr(settings)
+    (tmp_path / "kafka-password").write_text("fr0m-file")
+    settings = load(environ=login | {"GLIMPSE_KAFKA_PASSWORD_FILE": str(tmp_path / "kafka-password")})
+    assert settings.kafka_client()["sasl_plain_password"] == "fr0m-file"
+
+
+def test_variables_that_kubernetes_makes_are_passed_over():
+    made = {
+        "GLIMPSE_SERVICE_HOST": "10.0.0.1",
+        "GLIMPSE_KAFKA_PORT": "tcp://10.0.0.2:9092",
+        "GLIMPSE_PORT_6066_TCP_PORT": "6066",
+    }
+    assert load(environ=made) == Settings()
+
+
+BAD_VARIABLES = {
+    "not a number": ({"GLIMPSE_WAIT_S": "soon"}, "GLIMPSE_WAIT_S = 'soon': must be a number"),
+    "negative": ({"GLIMPSE_WAIT_S": "-1"}, "GLIMPSE_WAIT_S = -1.0: must be a number at least 0"),
+    "nan": ({"GLIMPSE_LATENESS_S": "nan"}, "GLIMPSE_LATENESS_S = nan: must be a number"),
+    "infinite": ({"GLIMPSE_PUBLISH_EVERY_S": "inf"}, "GLIMPSE_PUBLISH_EVERY_S = inf"),
+    "half a partition": ({"GLIMPSE_PARTITIONS": "2.5"}, "GLIMPSE_PARTITIONS = '2.5': must be a whole number"),
+    "no port": ({"GLIMPSE_KAFKA": "localhost"}, "GLIMPSE_KAFKA = 'localhost': must be host:port"),
+    "port too high": ({"GLIMPSE_KAFKA": "a:1,b:70000"}, "must be host:port"),
+    "a strange prefix": ({"GLIMPSE_TOPIC_PREFIX": "a b/"}, "GLIMPSE_TOPIC_PREFIX = 'a b/': must be made of letters"),
+    "a misspelt choice": ({"GLIMPSE_TIMESTAMPS": "CreatTime"}, "LogAppendTime, CreateTime; did you mean CreateTime?"),
+    "a misspelt variable": (
+        {"GLIMPSE_WAITS": "3"},
+        "GLIMPSE_WAITS = '3': no such variable; did you mean GLIMPSE_WAIT_S?",
+    ),
+    "more in sync than replicas": (
+        {"GLIMPSE_MIN_INSYNC": "2"},
+        "GLIMPSE_MIN_INSYNC = 2: must be a whole number from 1 to 1",
+    ),
+    "redis without a scheme": ({"GLIMPSE_REDIS": "127.0.0.1:6379"}, "must be redis://host:port/db"),
+    "redis with a bad port": ({"GLIMPSE_REDIS": "redis://h:99999"}, "must be redis://host:port/db: Port out of range"),
+    "login without a name": ({"GLIMPSE_KAFKA_SECURITY": "SASL_SSL"}, "KAFKA_USERNAME = None: SASL_SSL needs one"),
+    "login over a plain listener": ({"GLIMPSE_KAFKA_USERNAME": "me"}, "must be SASL_SSL or SASL_PLAINTEXT to log in"),
+    "a lost certificate": (
+        {"GLIMPSE_KAFKA_CA": "/nowhere.pem"},
+        "GLIMPSE_KAFKA_CA = '/nowhere.pem': there is no such file",
+    ),
+    "a lost secret": (
+        {"GLIMPSE_REDIS_PASSWORD_FILE": "/nowhere"},
+        "GLIMPSE_REDIS_PASSWORD_FILE = '/nowhere': cannot be read",
+    ),
+    "a lost file": (
+        {"GLIMPSE_CONFIG": "/nowhere.toml"},
+        "glimpse.toml = '/nowhere.toml': cannot be read: No such file",
+    ),
+}
+
+
+@pytest.mark.parametrize("environ, said", BAD_VARIABLES.values(), ids=BAD_VARIABLES)
+def test_a_bad_variable_is_refused(environ, said):
+    with pytest.raises(SettingsError) as refused:
+        load(environ=environ)
+    assert said.lower() in str(refused.value).lower()
+    assert "\n" not in str(refused.value)
+
+
+BAD_FILES = {
+    "no TOML": ("kafka = ", "is not TOML: Invalid value"),
+    "a misspelt key": ("wait = 3", "glimpse.toml: wait = 3: no such key; did you mean wait_s?"),
+    "text for a number": ('wait_s = "3"', "glimpse.toml: wait_s = '3': must be a number"),
+    "true for a number": ("wait_s = true", "wait_s = True: must be a number"),
+    "a number for text": ("web_host = 5", "web_host = 5: must be text"),
+    "a password": ('kafka_password = "hunter2"', "kafka_password = '***': secrets do not belong here"),
+    "buckets that are no tables": ("buckets = 3", "buckets = 3: must be tables [buckets.<name>]"),
+    "a bucket that is no table": ("[buckets]\nmain = 3", "buckets.main = 3: must be a table"),
+    "an unknown algorithm": ('[buckets.a]\nalgorithm = "ubm_linucb"', "did you mean ubm-linucb?"),
+    "a misspelt bucket key": ("[buckets.a]\nalfa = 1", "buckets.a.alfa = 1: no such key; did you mean alpha?"),
+    "no table": ('[buckets.a]\nalgorithm = "ubm-linucb"', "ubm-linucb needs a table of 12 × 12 chances"),
+    "a chance above 1": ('[buckets.a]\nalgorithm = "pbm-ucb"\nexamination = [0.5, 1.5]', "examination[1] is 1.5"),
+    "a ragged table": ('[buckets.a]\nalgorithm = "ubm-linucb"\nexamination = [[1], [1, 1]]', "buckets.a.examination"),
+    "the other kind of table": ('[buckets.a]\nalgorithm = "ubm-linucb"\nexamination = [0.5]', "needs a table of 1 × 1"),
+    "a lost table": ('[buckets.a]\nexamination = "lost.json"', "cannot be read as JSON"),
+    "no dimension": ("[buckets.a]\ndim = 0", "buckets.a.dim = 0: must be a whole number from 1 to 4096"),
+    "too many positions": (
+        "[buckets.a]\npositions = 51",
+        "buckets.a.positions = 51: must be a whole number from 1 to 50",
+    ),
+    "safe without a table": ('[buckets.a]\nridge = "safe"', "buckets.a.ridge = 'safe': must be a number above 0"),
+    "a negative width": ("[buckets.a]\nalpha = -0.1", "buckets.a.alpha = -0.1: must be a number at least 0"),
+    "a bucket with a strange name": ('[buckets."@samples-0"]\n', "buckets = '@samples-0': must be made of letters"),
+}
+
+
+@pytest.mark.parametrize("text, said", BAD_FILES.values(), ids=BAD_FILES)
+def test_a_bad_file_is_refused(tmp_path, text, said):
+    with pytest.raises(SettingsError) as refused:
+        load(written(tmp_path, text), environ={})
+    assert said in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_password_in_an_address_is_refused_unseen():
+    with pytest.raises(SettingsError, match="GLIMPSE_REDIS_PASSWORD") as refused:
+        load(environ={"GLIMPSE_REDIS": "redis://:hunter2@cache:6379/0"})
+    assert "hunter2" not in str(refused.value)
+    assert "***@cache:6379" in str(refused.value)
+
+
+def test_a_secret_given_twice_is_refused_unseen(tmp_path):
+    (tmp_path / "p").write_text("hunter2")
+    twice = {"GLIMPSE_REDIS_PASSWORD": "hunter2", "GLIMPSE_REDIS_PASSWORD_FILE": str(tmp_path / "p")}
+    with pytest.raises(SettingsError, match="given twice") as refused:
+        load(environ=twice)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_file_that_is_no_certificate_is_refused(tmp_path):
+    (tmp_path / "ca.pem").write_text("nonsense")
+    with pytest.raises(SettingsError, match=r"kafka_ca = .*PEM"):
+        Settings(kafka_security="SSL", kafka_ca=str(tmp_path / "ca.pem"))
+
+
+def test_a_table_survives_its_file(tmp_path):
+    assert write_examination(tmp_path / "w.json", TABLE) == table_hash(TABLE)
+    np.testing.assert_array_equal(read_examination(tmp_path / "w.json"), TABLE)
+
+
+def test_a_table_that_was_touched_is_refused(tmp_path):
+    write_examination(tmp_path / "w.json", TABLE)
+    content = json.loads((tmp_path / "w.json").read_text())
+    content["examination"][2][0] += 1e-9
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    with pytest.raises(SettingsError, match="changed after it was written"):
+        load(written(tmp_path, '[buckets.a]\nalgorithm = "ubm-linucb"\nexamination = "w.json"'), environ={})

@@ -1,0 +1,127 @@
+"""Models as records: chunks, checksums, the newest of many."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sample_batches import all_algorithms, make_batch
+
+from learner import PbmUcb, Samples
+from schemas.codec import MAX_BYTES, decode, encode
+from schemas.records import Snapshot, StateArray
+from streams.settings import Bucket
+from streams.snapshots import SnapshotCorrupt, frozen, join, load, newest, restore, split, take_snapshot, verify
+
+BUCKETS = all_algorithms()
+
+
+def snapshot_of(bucket: Bucket, *, lists: int = 50, offset: int = 7, epoch: int | None = None) -> Snapshot:
+    model = bucket.model()
+    if lists:
+        model.learn(make_batch(bucket.name, lists, seed=lists)[1])
+    if epoch is not None:
+        bucket = replace(bucket, epoch=epoch)
+    return take_snapshot(model, bucket, samples_offset=offset, topic_id="t", partition=1, published_at_ms=5)
+
+
+@pytest.mark.parametrize("name", BUCKETS)
+def test_a_model_survives_its_record(name):
+    snapshot = snapshot_of(BUCKETS[name])
+    again = decode(encode(snapshot), Snapshot)
+    assert again == snapshot
+    assert restore(BUCKETS[name], again).sha256() == snapshot.sha256
+    np.testing.assert_array_equal(again.theta_array, restore(BUCKETS[name], again).theta)
+
+
+@pytest.mark.parametrize("name", BUCKETS)
+def test_a_snapshot_ranks_as_its_model_without_the_table(name):
+    snapshot = snapshot_of(BUCKETS[name])
+    model, alone = restore(BUCKETS[name], snapshot), frozen(snapshot)
+    rng = np.random.default_rng(3)
+    candidates, items = rng.uniform(-0.5, 0.5, (200, 3)), rng.integers(0, 1000, 200)
+    np.testing.assert_array_equal(alone.rank(candidates, size=9, items=items), model.rank(candidates, 9, items=items))
+    np.testing.assert_array_equal(alone.theta, model.theta)
+    assert alone.alpha == model.alpha
+
+
+def many_items(count: int) -> tuple[Bucket, Snapshot]:
+    bucket = Bucket("many", "pbm-ucb", dim=0, positions=1, examination=np.ones(1))
+    model = PbmUcb(examination=np.ones(1))
+    model.learn(Samples.from_clicks(np.zeros((count, 1, 0)), np.zeros((count, 1)), np.arange(count)[:, None]))
+    return bucket, take_snapshot(model, bucket, samples_offset=1, topic_id="t", partition=0, published_at_ms=0)
+
+
+def test_what_is_too_large_travels_in_chunks_in_any_order():
+    bucket, snapshot = many_items(100_000)
+    chunks = split(snapshot)
+    assert len(chunks) > 3
+    assert all(len(encode(chunk)) < 900_000 for chunk in chunks)
+    assert all((chunk.bucket, chunk.version) == ("many", (1, 1)) for chunk in chunks)
+    random.Random(1).shuffle(chunks)
+    found = newest(decode(encode(chunk), Snapshot) for chunk in chunks)
+    assert found == {"many": snapshot}
+    assert restore(bucket, found["many"]).sha256() == snapshot.sha256
+    assert len(encode(snapshot)) > MAX_BYTES
+    assert load(encode(snapshot)) == snapshot
+
+
+def test_a_small_snapshot_is_one_record():
+    snapshot = snapshot_of(BUCKETS["ubm"])
+    assert split(snapshot) == [snapshot]
+
+
+def test_the_newest_whole_snapshot_wins_whatever_the_order():
+    old, new, raised = (
+        snapshot_of(BUCKETS["ubm"], lists=lists, offset=offset, epoch=epoch)
+        for lists, offset, epoch in [(5, 90, 1), (9, 200, 1), (0, 3, 2)]
+    )
+    for order in ([old, new, raised], [raised, new, old], [new, raised, old, new]):
+        assert newest(order) == {"ubm": raised}
+    assert newest([new, old]) == {"ubm": new}
+
+
+def test_chunks_that_are_missing_leave_the_older_snapshot():
+    _, snapshot = many_items(60_000)
+    before = replace(snapshot_of(BUCKETS["pbm"]), bucket="many", epoch=1, samples_offset=0)
+    chunks = split(snapshot)
+    assert newest([before, *chunks[1:]]) == {"many": before}
+    with pytest.raises(SnapshotCorrupt, match="chunks"):
+        join(chunks[1:])
+
+
+def flipped(snapshot: Snapshot) -> Snapshot:
+    part = next(part for part in snapshot.state if part.name.startswith("gram"))
+    data = bytes([part.data[0] ^ 1, *part.data[1:]])
+    return replace(snapshot, state=[replace(one, data=data) if one is part else one for one in snapshot.state])
+
+
+DAMAGE = {
+    "one bit of a sum": flipped,
+    "another ridge": lambda snapshot: replace(snapshot, ridge=snapshot.ridge + 1),
+    "another table": lambda snapshot: replace(snapshot, examination_sha256="0"),
+    "a sum missing": lambda snapshot: replace(snapshot, state=snapshot.state[1:]),
+    "another type": lambda snapshot: replace(
+        snapshot, state=[StateArray(one.name, "<f8", one.shape, one.data) for one in snapshot.state]
+    ),
+    "another algorithm": lambda snapshot: replace(snapshot, algorithm="pbm-ucb"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damage_is_noticed(damage):
+    good = snapshot_of(BUCKETS["ubm"])
+    verify(good)
+    for use in (verify, frozen, lambda snapshot: restore(BUCKETS["ubm"], snapshot)):
+        with pytest.raises(SnapshotCorrupt, match="ubm@1"):
+            use(damage(good))
+
+
+def test_sums_that_cannot_be_solved_are_still_kept():
+    bucket = replace(BUCKETS["full"], ridge=0.001)
+    model = bucket.model()
+    samples = make_batch("full", 50, seed=1)[1]
+    model.learn(replace(samples, sign=-np.ones(50, dtype=np.int64)))
+    snapshot = take_snapshot(model, bucket, samples_offset=1, topic_id="t", partition=0, published_at_ms=0)
+    assert snapshot.theta == b""
+    assert restore(bucket, snapshot).sha256() == snapshot.sha256

@@ -1,0 +1,147 @@
+"""Taking a range back leaves, bit by bit, what training without it gives; doing it twice changes nothing."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+from replay_runs import SETTINGS, START, play
+
+from schemas.codec import decode, encode
+from schemas.records import SampleBatch
+from streams.archive import Archive, LogWriter
+from streams.join_commits import join_commits
+from streams.learn import samples_of
+from streams.log_block import LogBlock, LogRecord
+from streams.replay import open_source, plan_of, replay
+from streams.sample_lists import NetLists, names, take_back
+from streams.unlearn import UnlearnError, batches_of, effect, plan_unlearning
+
+WAVE = {"from_ms": START + 10_000, "to_ms": START + 25_000}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    play(folder, 3)
+    return folder
+
+
+@pytest.fixture
+def own(run, tmp_path):
+    return shutil.copytree(run, tmp_path / "own")
+
+
+def samples(folder) -> list[SampleBatch]:
+    logs = Archive(folder).logs("samples")
+    return [decode(record.value, SampleBatch) for log in logs for block in log.read() for record in block.records()]
+
+
+def without(folder, bucket: str) -> str:
+    """The slow, obvious twin: learn every record, but only those of its lists that were not shown in the wave."""
+    model = SETTINGS.buckets[bucket].model()
+    for batch in samples(folder):
+        if batch.bucket == bucket:
+            shown = batch.shown_at_ms_array.tolist()
+            for index, at in enumerate(shown):
+                if not WAVE["from_ms"] <= at < WAVE["to_ms"]:
+                    model.learn(samples_of(batch)[index : index + 1])
+    return model.sha256()
+
+
+def learned(folder) -> dict[str, str]:
+    plan, _ = plan_of(open_source(str(folder), SETTINGS), SETTINGS, samples=True)
+    return {name: model.sha256() for name, model in replay(plan).models.items()}
+
+
+def planned(folder, bucket, **changes):
+    source = open_source(str(folder), SETTINGS)
+    options = {"commits": join_commits(source), **WAVE, **changes}
+    return source, plan_unlearning(source, SETTINGS, bucket=bucket, **options)
+
+
+def append(folder, partition, batches) -> None:
+    writer = LogWriter(Archive(folder).log("samples", partition))
+    start = writer.next_offset
+    records = [LogRecord(start + n, 0, batch.bucket.encode(), encode(batch)) for n, batch in enumerate(batches)]
+    if records:
+        writer.append(LogBlock.of(records))
+    writer.close()
+
+
+@pytest.mark.parametrize("bucket", SETTINGS.buckets)
+def test_unlearning_a_range_equals_training_without_it(own, bucket):
+    before = learned(own)
+    wanted = {**before, bucket: without(own, bucket)}
+    source, plan = planned(own, bucket)
+    assert len(plan.places) > 20
+    assert plan.remembered == 0
+    assert any(-1 in batch.signs_array for batch in samples(own)), "some lists were corrected before"
+    append(own, plan.partition, list(batches_of(source, plan)))
+    assert learned(own) == wanted != before
+    source, again = planned(own, bucket)
+    assert again.places == []
+    assert list(batches_of(source, again)) == []
+
+
+def test_an_interrupted_unlearning_is_finished_by_the_next(own):
+    wanted = without(own, "ubm")
+    source, plan = planned(own, "ubm")
+    everything = list(batches_of(source, plan))
+    append(own, plan.partition, everything[: len(everything) // 2])
+    source, rest = planned(own, "ubm")
+    assert 0 < len(rest.places) < len(plan.places)
+    append(own, rest.partition, list(batches_of(source, rest)))
+    assert learned(own)["ubm"] == wanted
+
+
+def test_lists_that_may_still_be_corrected_are_left_alone(run):
+    source = open_source(str(run), SETTINGS)
+    horizon_ms = 120_000
+    young = {
+        number: replace(
+            commit,
+            impressions=replace(commit.impressions, floor=START + 18_000),
+            clicks=replace(commit.clicks, floor=START + 20_000),
+        )
+        for number, commit in join_commits(source).items()
+    }
+    whole = plan_unlearning(source, SETTINGS, bucket="ubm", commits=join_commits(source), **WAVE)
+    plan = plan_unlearning(source, SETTINGS, bucket="ubm", commits=young, **WAVE)
+    assert 0 < len(plan.places) < len(whole.places) == len(plan.places) + plan.remembered
+    assert START + 18_000 + horizon_ms < plan.again_at_ms <= WAVE["to_ms"] + horizon_ms
+    assert "run it again once the logs have passed 2023-11-14T22:15" in str(plan)
+
+
+def test_the_effect_is_told_before_it_happens(run):
+    source, plan = planned(run, "ubm")
+    model = replay(plan_of(source, SETTINGS, samples=True)[0]).models["ubm"]
+    rounds = model.rounds
+    said = effect(model, batches_of(source, plan))
+    assert model.rounds == rounds - len(plan.places)
+    assert model.sha256() == without(run, "ubm")
+    assert f"lists learned {rounds} → {model.rounds}" in said
+    assert "θ moves by" in said
+
+
+REFUSED = {
+    "no such bucket": ({"bucket": "x"}, "no bucket 'x' in the settings; there: ubm, cm, pbm"),
+    "an empty range": ({"to_ms": START}, "is empty"),
+    "no join": ({"commits": {}}, "no join has committed"),
+}
+
+
+@pytest.mark.parametrize("changes, said", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_taken_back_is_refused(run, changes, said):
+    with pytest.raises(UnlearnError, match=said):
+        planned(run, **{"bucket": "ubm", **changes})
+
+
+def test_a_list_that_is_there_twice_is_refused_by_name(run):
+    batch = next(batch for batch in samples(run) if batch.bucket == "ubm" and (batch.signs_array > 0).all())
+    net = NetLists(0, 1 << 62)
+    net.add(0, batch)
+    net.add(1, batch)
+    with pytest.raises(ValueError, match=f"2 times in the net, the first: {names(batch)[0].impression_id!r}"):
+        net.learned()
+    net.add(2, take_back(batch, range(len(batch.impression_ids))))
+    assert set(net.learned()) == set(names(batch))

@@ -1,0 +1,63 @@
+"""Records for the dashboard's tests, made without the join or the learner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from learner.browsing import previous_click
+from schemas.records import Impression, SampleBatch
+from streams.settings import Bucket
+from streams.snapshots import take_snapshot
+
+K, DIM = 6, 4
+
+
+def table() -> np.ndarray:
+    distance = np.maximum(np.arange(1, K + 1)[:, None] - np.arange(K), 1)
+    return np.tril(0.9 * distance**-0.5)
+
+
+def buckets(count: int) -> dict[str, Bucket]:
+    """Every third one has a table."""
+    kinds = [("ubm-linucb", table()), ("c2ucb", None), ("cm-linucb", None)]
+    made = [
+        Bucket(f"b{number:02}", algorithm=kinds[number % 3][0], dim=DIM, positions=K, examination=kinds[number % 3][1])
+        for number in range(count)
+    ]
+    return {bucket.name: bucket for bucket in made}
+
+
+def batch(bucket, clicks, shown_at_ms, *, ids=None, signs=None, contexts=None) -> SampleBatch:
+    """A sample record of lists of K rows; clicks (n, K) are rewards."""
+    clicks = np.asarray(clicks, float)
+    lists = len(clicks)
+    contexts = np.full((lists, K, DIM), 0.25, "f4") if contexts is None else contexts
+    return SampleBatch(
+        bucket=bucket,
+        dim=DIM,
+        items=np.arange(lists * K, dtype="<i8").tobytes(),
+        positions=np.tile(np.arange(1, K + 1), lists).astype("u1").tobytes(),
+        last_clicks=previous_click(clicks).astype("u1").tobytes(),
+        rewards=clicks.astype("<f8").tobytes(),
+        contexts=contexts.astype("<f4").tobytes(),
+        impression_ids=ids or [f"{bucket}-{shown_at_ms}-{number}" for number in range(lists)],
+        sizes=np.full(lists, K, "u1").tobytes(),
+        signs=np.ones(lists, "i1").tobytes() if signs is None else np.array(signs, "i1").tobytes(),
+        shown_at_ms=np.broadcast_to(np.array(shown_at_ms, "<i8"), lists).tobytes(),
+        source_partitions=np.zeros(lists, "<i4").tobytes(),
+        source_offsets=np.arange(lists, dtype="<i8").tobytes(),
+        ranked_by_epochs=np.zeros(lists, "<i4").tobytes(),
+        ranked_by_offsets=np.full(lists, -1, "<i8").tobytes(),
+    )
+
+
+def impression(name, bucket, shown_at_ms, ranked_by=(0, -1)) -> Impression:
+    items, contexts = np.arange(K, dtype="<i8").tobytes(), np.full(K * DIM, 0.25, "<f4").tobytes()
+    return Impression(name, f"s-{name}", bucket, "u", shown_at_ms, items, contexts, K, *ranked_by)
+
+
+def snapshot(bucket, *, offset, at_ms, model=None):
+    """A whole snapshot of a fresh or given model."""
+    return take_snapshot(
+        model or bucket.model(), bucket, samples_offset=offset, topic_id="t", partition=0, published_at_ms=at_ms
+    )
