@@ -58,12 +58,8 @@ def days(section: Section) -> bytes:
     for axis, metric in zip(axes[0], METRICS, strict=True):
         for place, row in enumerate(section.rows):
             values = by_day(rounds, np.array(row.curve[metric]))
-            axis.bar(
-                np.arange(len(values)) + place / (len(section.rows) + 1),
-                values,
-                1 / (len(section.rows) + 2),
-                label=row.name,
-            )
+            left, width = np.arange(len(values)) + place / (len(section.rows) + 1), 1 / (len(section.rows) + 2)
+            axis.bar(left, values, width, label=row.name, color=style(row.name).get("color"))
         axis.set(xlabel="day", ylabel=LABELS[metric], xticks=range(len(values)), xticklabels=range(1, len(values) + 1))
         axis.set_ylim(0.9 * lowest(section, metric))
     return png(figure, axes)

@@ -82,7 +82,7 @@ def words(section: Section) -> list[str]:
         section.note,
         f"{section.rounds:,} rounds, {section.seeds} seeds, ± is the half-width of the 95% interval over seeds "
         f"(Student's t). Lifts are over C²UCB among the same users. α: the best of the same seven for everyone, by "
-        f"CTR_sum on {seeds} other seeds with {rounds:,} rounds. Took {section.seconds:.0f} s "
+        f"CTR_sum on {seeds} other seed{'s' * (seeds > 1)} with {rounds:,} rounds. Took {section.seconds:.0f} s "
         f"with {os.cpu_count()} cores, {section.cpu_seconds:.0f} s of processor time.",
     ]
 

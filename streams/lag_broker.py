@@ -16,7 +16,6 @@ from streams.lag_facts import Found, Keeping, LogState, Look, Unread
 from streams.lag_logs import PATIENCE_MS, reader
 from streams.settings import Settings
 
-COUNTED_IN_ALL = 6_000  # shared by the partitions when there are many, so that a look stays cheap
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 

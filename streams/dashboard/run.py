@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 SHARE, LAG_SHARE = 0.025, 0.015  # of a core: for reading and updating, and for asking for lag
 AGAIN_S, SLOWEST_S = 1.0, 10.0
+SMOOTH = 0.2  # how much one look counts: a single dear one must not freeze the page
 LAG_S, SLOWEST_LAG_S = 5.0, 60.0
 
 Lag = Callable[[], dict[str, Any]]  # a report as plain JSON; raises what it cannot help, in one line
@@ -84,14 +85,17 @@ class Dashboard:
             thread.join(timeout=15)
 
     def _read(self) -> None:
-        used, said = self._used_s(), ""
+        used, usual, said = self._used_s(), 0.0, ""
         while not self._stop.is_set():
             pause, began = AGAIN_S, time.monotonic()
             try:
                 look = self._source.look()
                 self.state.add(look)
-                took = time.monotonic() - began
-                pause = 0.0 if look.behind else min(max((self._used_s() - used) / SHARE - took, AGAIN_S), SLOWEST_S)
+                if look.behind:  # history is read at once, and not charged to the looks after it
+                    pause = 0.0
+                else:
+                    usual += SMOOTH * (self._used_s() - used - usual)
+                    pause = min(max(usual / SHARE - (time.monotonic() - began), AGAIN_S), SLOWEST_S)
             except SourceAway as error:
                 self.state.fail(str(error))
             except Exception as error:  # a surprise must not end the reading: the page shows it, the log has the trace

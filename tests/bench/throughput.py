@@ -28,6 +28,7 @@ from learner.browsing import previous_click  # noqa: E402
 from schemas.codec import decode, encode  # noqa: E402
 from schemas.records import Click, Impression, SampleBatch  # noqa: E402
 from streams import topics as topic_tools  # noqa: E402
+from streams.learn import samples_of  # noqa: E402
 from streams.local_kafka import LocalKafka  # noqa: E402
 from streams.parameters import KafkaParameters  # noqa: E402
 from streams.settings import Bucket, Settings  # noqa: E402
@@ -102,8 +103,10 @@ def learned(parameters: KafkaParameters) -> int:
 
 
 def plain_loop(settings: Settings, lists: int) -> tuple[float, float]:
-    """Return lists a second and CPU per 100,000 of a loop a good engineer writes in an hour, with no guarantee at all:
-    poll, decode with our codec, join in a dict, send sample batches; no transactions, no lateness, no restart."""
+    """Return lists a second and CPU per 100,000 of a loop a good engineer writes in an hour, with no guarantee at all.
+
+    Poll, decode with our codec, join in a dict, send sample batches, learn them; no transactions, lateness or restart.
+    """
     topics = Topics.of(settings)
     consumer = KafkaConsumer(
         **settings.kafka_client(), group_id=None, enable_auto_commit=False, max_partition_fetch_bytes=8 << 20
@@ -112,6 +115,7 @@ def plain_loop(settings: Settings, lists: int) -> tuple[float, float]:
     consumer.assign(places)
     consumer.seek_to_beginning(*places)
     producer = KafkaProducer(**settings.kafka_client(), acks=1, linger_ms=20, batch_size=1 << 19)
+    model = settings.buckets["main"].model()
     shown: dict[str, Impression] = {}
     clicked: dict[str, list[int]] = {}
     done, clock, marks = 0, 0, []
@@ -135,7 +139,9 @@ def plain_loop(settings: Settings, lists: int) -> tuple[float, float]:
                 break
             closed.append(name)
         if closed:
-            producer.send(topics.samples, encode(batch_of([shown.pop(name) for name in closed], clicked)), key=b"main")
+            batch = batch_of([shown.pop(name) for name in closed], clicked)
+            producer.send(topics.samples, encode(batch), key=b"main")
+            model.learn(samples_of(batch))
     producer.flush()
     cpu = time.process_time() - started
     consumer.close()
@@ -179,6 +185,7 @@ def faust_tables(settings: Settings, folder: Path, lists: int) -> float:
     script = folder / "plain_faust.py"
     script.write_text(f"""
 import time, faust
+from pathlib import Path
 from schemas.codec import decode
 from schemas.records import Click, Impression
 app = faust.App("plain-{settings.topic_prefix}", broker="kafka://{settings.kafka}", store="memory://",
@@ -195,24 +202,21 @@ async def impressions(stream):
         if count == {lists // 10}:
             first = time.monotonic()
         if count == {lists * 9 // 10}:
-            print("RATE", {lists * 8 // 10} / (time.monotonic() - first), flush=True)
-            await app.stop()
+            Path("rate").write_text(str({lists * 8 // 10} / (time.monotonic() - first)))
 @app.agent(app.topic("{topics.clicks}", value_type=bytes))
 async def clicks(stream):
     async for value in stream:
         shown.get(decode(value, Click).impression_id.encode())
 """)
     command = [sys.executable, "-m", "faust", "-A", "plain_faust", "worker", "--without-web", "-l", "error"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
     try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("RATE"):
-                return float(line.split()[1])
+        wait_until((folder / "rate").exists, timeout_s=180)
+        return float((folder / "rate").read_text())
     finally:
         process.kill()
         process.wait()
-    raise RuntimeError("plain Faust did not get through")
 
 
 def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float]:
