@@ -190,7 +190,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
                 self._forget(partition)
         for partition in sorted(assigned):
             self._open(partition)
-        self.watch.assigned = True
+        self.watch.assigned = joined
 
     def _forget(self, partition: int) -> None:
         del self._pairs[partition]

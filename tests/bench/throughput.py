@@ -301,7 +301,7 @@ def measure(bootstrap: str, folder: Path, lists: int) -> None:
     fill(settings("faust-"), range(fewer))
     say("plain_faust_with_tables", faust_tables(settings("faust-"), place("faust"), fewer), "impressions/s")
     memory, seconds = restart(runs["open"], place("open"), lists)
-    say("open_list_memory", memory, "B")
+    say("join_process_growth", memory, "B/open list")
     say("restart_with_open_lists", seconds, f"s/{lists}")
 
 
