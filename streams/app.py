@@ -23,13 +23,13 @@ from faust.types import TP
 from kafka.errors import KafkaError
 
 from streams.learn import RawRecord
-from streams.learn_web import LearnHealth, add_web
-from streams.learning import HOPELESS, Delivered, Learning
-from streams.owner import Store
+from streams.learning.owner import Store
+from streams.learning.rounds import HOPELESS, Delivered, Learning
+from streams.learning.transport import LearnConsumer, LearnTransport, trail_of
+from streams.learning.web import LearnHealth, add_web
 from streams.parameters import SourceAway
 from streams.settings import Settings, SettingsError, load
 from streams.topics import Topics
-from streams.transport import LearnConsumer, LearnTransport, trail_of
 
 log = logging.getLogger(__name__)
 

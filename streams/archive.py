@@ -20,9 +20,9 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from streams.codecs import default_codec
-from streams.log_block import LogBlock
-from streams.segment import ArchiveCorrupt, ArchiveError, Segment
+from streams.archiving.codecs import default_codec
+from streams.archiving.log_block import LogBlock
+from streams.archiving.segment import ArchiveCorrupt, ArchiveError, Segment
 
 __all__ = ["Archive", "ArchiveCorrupt", "ArchiveError", "ArchivedLog", "LogWriter", "Position"]
 

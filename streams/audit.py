@@ -10,10 +10,10 @@ import numpy as np
 
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, SampleBatch
-from streams.join_commits import join_commits
+from streams.archiving.log_block import LogBlock
+from streams.archiving.source import LogSource
+from streams.joining.commits import join_commits
 from streams.ledger import Ledger
-from streams.log_block import LogBlock
-from streams.log_source import LogSource
 from streams.replay import plan_of, replay
 from streams.sample_lists import names
 from streams.settings import Settings

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli_audit import commands as audit_commands
-from streams.cli_dashboard import commands as dashboard_commands
-from streams.cli_logs import commands as log_commands
-from streams.cli_offline import commands as offline_commands
+from streams.commands.audit import commands as audit_commands
+from streams.commands.dashboard import commands as dashboard_commands
+from streams.commands.logs import commands as log_commands
+from streams.commands.offline import commands as offline_commands
 
 if TYPE_CHECKING:
     from streams.settings import Settings
@@ -67,7 +67,7 @@ def demo(
     Users with a known taste come to six buckets, one per algorithm and one that draws lots. Each is ranked a list by
     its bucket's ranker; impressions and clicks are logged, joined and learned; new snapshots go back to the rankers.
     """
-    from streams.demo import run
+    from streams.demo.command import run
 
     run(lists=lists, seed=seed, alpha=alpha, out=out)
 
@@ -79,7 +79,7 @@ def up(folder: Folder = Path(".glimpse"), docker: Docker = False) -> None:
     In a shell: eval "$(glimpse up)". Kafka's jars are fetched once through mvn; a server that GLIMPSE_KAFKA or
     GLIMPSE_REDIS names is used instead of an own one. Running it again starts only what does not run.
     """
-    from streams import up as local
+    from streams.local import up as local
 
     if docker:
         local.compose("up", "--detach", "--wait", "kafka", "redis", say=note)
@@ -97,7 +97,7 @@ def down(
     delete: Annotated[bool, typer.Option("--delete", help="Remove the data too: topics and keys are gone.")] = False,
 ) -> None:
     """Stop what `glimpse up` started; the data stays for the next time unless told otherwise."""
-    from streams import up as local
+    from streams.local import up as local
 
     if docker:
         local.compose("down", *(["--volumes"] if delete else []), say=note)
@@ -246,10 +246,10 @@ def lag(
     Verdicts: OK; WARN falls behind; STALL commits but does not move; STOP commits no more; REWIND went back.
     Exit code: 0 all OK; 1 not OK, or more than --max-lag-seconds behind; 2 it could not be found out.
     """
-    from streams.lag_exporter import serve
-    from streams.lag_reader import LagError
-    from streams.lag_rules import Window
-    from streams.lag_view import run
+    from streams.lagging.exporter import serve
+    from streams.lagging.reader import LagError
+    from streams.lagging.rules import Window
+    from streams.lagging.view import run
     from streams.settings import load
 
     settings, groups, past = load(config), group or [], Window(span_s=window)
@@ -273,7 +273,7 @@ def experiment(
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
 ) -> None:
     """Redo an experiment of the paper: tables, intervals and curves as HTML, PNG, Markdown, JSON and CSV."""
-    from streams import experiment as work
+    from streams.offline import experiment as work
 
     folder = out or Path(f"experiment-{name}")
     more = {} if rounds is None else {"rounds": rounds}

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from schemas.codec import Codec
 from schemas.records import Impression
-from streams.acceptance import Acceptance
 from streams.events import Event, click_of, impression_of
+from streams.joining.acceptance import Acceptance
 from streams.settings import Settings
 from streams.topics import Topics
 

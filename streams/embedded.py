@@ -10,17 +10,17 @@ from typing import Any, Self
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Snapshot
-from streams.acceptance import Acceptance
 from streams.archive import Archive
+from streams.archiving.log_block import LogBlock, LogRecord
 from streams.embedded_logs import INPUTS, EmbeddedLogs
 from streams.events import Event
 from streams.join import Cut, SessionJoin
-from streams.join_logs import feed, rebuild
-from streams.join_offsets import Commit
+from streams.joining.acceptance import Acceptance
+from streams.joining.logs import feed, rebuild
+from streams.joining.offsets import Commit
 from streams.learn import Log, PartitionLearner, RawRecord
+from streams.learning.owner import fitting, home
 from streams.ledger import Ledger
-from streams.log_block import LogBlock, LogRecord
-from streams.owner import fitting, home
 from streams.parameters import DirectoryParameters
 from streams.ranker import Ranker
 from streams.settings import Settings

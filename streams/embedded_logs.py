@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from streams.archive import Archive, ArchiveError, LogWriter, Position, replace_file
-from streams.join_offsets import BadCommit, Commit
-from streams.log_block import LogBlock, LogRecord
+from streams.archiving.log_block import LogBlock, LogRecord
+from streams.joining.offsets import BadCommit, Commit
 
 INPUTS = ("impressions", "clicks")
 OUTPUTS = ("samples", "dead-letters", "late-clicks")

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, DeadLetter, Impression, SampleBatch
-from streams.acceptance import Acceptance
-from streams.clicks import Clicks, Logged, WaitingClicks
-from streams.join_offsets import Commit, Frozen, LogPart
+from streams.joining.acceptance import Acceptance
+from streams.joining.clicks import Clicks, Logged, WaitingClicks
+from streams.joining.log_clock import Era, LogClock
+from streams.joining.news import News
+from streams.joining.offsets import Commit, Frozen, LogPart
+from streams.joining.open_lists import OpenLists
 from streams.ledger import Ledger
-from streams.log_clock import Era, LogClock
-from streams.news import News
-from streams.open_lists import OpenLists
 
 Ints = NDArray[np.int64]
 

@@ -22,13 +22,13 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
-from streams.acceptance import Acceptance
 from streams.health import Health
 from streams.join import Cut, SessionJoin
-from streams.join_partition import Entries, Pair
-from streams.join_start import JoinRefused, parse_start, resume_from
-from streams.join_watch import JoinWatch
-from streams.join_writer import JoinWriter
+from streams.joining.acceptance import Acceptance
+from streams.joining.partition import Entries, Pair
+from streams.joining.start import JoinRefused, parse_start, resume_from
+from streams.joining.watch import JoinWatch
+from streams.joining.writer import JoinWriter
 from streams.settings import Settings
 from streams.topics import Topics, admin, require
 

@@ -1,6 +1,6 @@
 """Offsets, record times and a window of commits in, lag with verdicts out (pure).
 
-Read off a broker with ``streams.lag_reader``::
+Read off a broker with ``streams.lagging.reader``::
 
     with LagReader(settings) as reader:  # keeps its connections and what it has seen; after an error it starts anew
         report = reader.read()           # -> Report; raises LagError, one line for people, when Kafka cannot be asked
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from streams.lag_rules import Facts, Mark, OpenTransaction, Verdict, Window, judge, time_lag
+from streams.lagging.rules import Facts, Mark, OpenTransaction, Verdict, Window, judge, time_lag
 
 
 @dataclass(frozen=True, slots=True)

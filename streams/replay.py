@@ -17,10 +17,10 @@ from typing import Any
 
 from learner import Bandit
 from streams.archive import Archive
+from streams.archiving.source import ArchiveSource, KafkaSource, LogSource, RangeError
 from streams.ledger import Ledger
-from streams.log_source import ArchiveSource, KafkaSource, LogSource, RangeError
-from streams.ranges import Range
-from streams.replay_part import EVENTS, Interrupted, Part, PartReplay, Plan, ReplayError
+from streams.replaying.part import EVENTS, Interrupted, Part, PartReplay, Plan, ReplayError
+from streams.replaying.ranges import Range
 from streams.settings import Bucket, Settings
 
 __all__ = ["Interrupted", "ReplayError", "Replayed", "open_source", "plan_of", "replay"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from learner import ALGORITHMS, Bandit
 from learner.browsing import MAX_POSITIONS
-from streams.checks import (
+from streams.config.checks import (
     SettingsError,
     check_choice,
     check_count,
@@ -24,8 +24,8 @@ from streams.checks import (
     check_redis_url,
     check_servers,
 )
-from streams.examination import ExaminationError, checked, read_examination
-from streams.sources import PATHS, SECRETS, from_environment, from_toml
+from streams.config.examination import ExaminationError, checked, read_examination
+from streams.config.sources import PATHS, SECRETS, from_environment, from_toml
 
 __all__ = ["Bucket", "Settings", "SettingsError", "load"]
 

@@ -12,13 +12,13 @@ from kafka.errors import KafkaError
 from learner import Bandit
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import SampleBatch
-from streams.join_commits import join_commits
-from streams.join_offsets import Commit
+from streams.archiving.source import KafkaSource, LogSource
+from streams.joining.commits import join_commits
+from streams.joining.offsets import Commit
 from streams.learn import samples_of
-from streams.log_source import KafkaSource, LogSource
-from streams.owner import home
+from streams.learning.owner import home
 from streams.parameters import SourceAway
-from streams.ranges import time_text
+from streams.replaying.ranges import time_text
 from streams.sample_lists import NetLists, Place, by_record, take_back
 from streams.settings import Settings
 from streams.topics import Topics

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from streams import topics
-from streams.local_kafka import LocalKafka
-from streams.local_redis import LocalRedis
+from streams.local.kafka import LocalKafka
+from streams.local.redis import LocalRedis
 from streams.settings import Bucket, Settings
 
 PACKAGES = {

@@ -7,8 +7,8 @@ from heapq import heapify, heapreplace
 from pathlib import Path
 
 from streams.archive import Archive, ArchivedLog, ArchiveError
+from streams.archiving.log_block import LogBlock
 from streams.dashboard.source import TOPICS, Entry, Look
-from streams.log_block import LogBlock
 from streams.parameters import SourceAway
 
 LOOK_BYTES = 8 << 20

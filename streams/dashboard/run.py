@@ -17,7 +17,7 @@ from streams.dashboard.kafka_source import KafkaSource
 from streams.dashboard.server import DashboardServer
 from streams.dashboard.source import Source
 from streams.dashboard.state import State
-from streams.lag_reader import LagReader
+from streams.lagging.reader import LagReader
 from streams.parameters import SourceAway
 from streams.settings import Settings
 

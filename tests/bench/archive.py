@@ -17,8 +17,8 @@ from schemas.codec import encode
 from schemas.known import SCHEMAS
 from schemas.records import Impression
 from streams.archive import Archive, LogWriter
-from streams.codecs import CODECS, default_codec
-from streams.log_block import LogBlock, LogRecord
+from streams.archiving.codecs import CODECS, default_codec
+from streams.archiving.log_block import LogBlock, LogRecord
 
 K, DIM, BLOCK = 12, 10, 3_000
 NOW = 1_731_700_000_000

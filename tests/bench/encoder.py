@@ -11,7 +11,7 @@ from learner.experiments.shop import USER_COLUMNS, Taste, shop_table, visits
 from learner.experiments.taobao import encoded, shop_of
 from learner.experiments.visits import Visits, batches
 from learner.ubm_linucb import UbmLinUcb
-from streams.encoder_training import train
+from streams.offline.encoder_training import train
 
 SIZE, ROUNDS, SEEDS = 6, 20_000, 5
 

@@ -13,9 +13,9 @@ import psutil
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.join_offsets import Commit
+from streams.joining.acceptance import Acceptance
+from streams.joining.offsets import Commit
 from streams.settings import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4

@@ -17,10 +17,10 @@ import numpy as np
 from schemas.codec import decode, encode
 from schemas.records import Click, Impression, SampleBatch
 from streams.archive import Archive, LogWriter
+from streams.archiving.log_block import LogBlock, LogRecord
 from streams.learn import samples_of
-from streams.log_block import LogBlock, LogRecord
 from streams.replay import open_source, plan_of, replay
-from streams.replay_part import Plan
+from streams.replaying.part import Plan
 from streams.settings import Bucket, Settings
 
 K, DIM, GAP_MS, NOW = 12, 10, 40, 1_731_700_000_000
@@ -67,9 +67,9 @@ def click(offset: int, at: int, n: int, position: int) -> LogRecord:
 
 def write_samples(archive: Archive) -> None:
     """Write what the join makes of the events."""
-    from streams.acceptance import Acceptance
     from streams.join import SessionJoin
-    from streams.join_logs import cuts
+    from streams.joining.acceptance import Acceptance
+    from streams.joining.logs import cuts
 
     archive.add_topic("samples", partitions=1)
     writer = LogWriter(archive.log("samples", 0))

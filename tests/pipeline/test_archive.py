@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from streams import topics
 from streams.archive import Archive, ArchiveError
-from streams.archive_copy import copy
-from streams.archive_restore import restore
+from streams.archiving.copy import copy
+from streams.archiving.restore import restore
+from streams.archiving.source import KafkaSource, RangeError
 from streams.cli import cli
-from streams.log_source import KafkaSource, RangeError
 from streams.topics import TopicsError
 
 START = 1_700_000_000_000

@@ -10,7 +10,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from streams.local import free_port
+from streams.local.server import free_port
 from streams.settings import Settings
 from streams.topics import Topics
 

@@ -14,7 +14,7 @@ from schemas.codec import decode
 from schemas.records import Click
 from streams.health import Health
 from streams.join_job import run
-from streams.join_start import JoinRefused
+from streams.joining.start import JoinRefused
 from streams.topics import Topics, TopicsError
 
 

@@ -6,9 +6,9 @@ import pytest
 from joined import BUCKETS, events, lists_of, lists_wanted, load
 from kafka import KafkaConsumer, TopicPartition
 
-from streams.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.join_offsets import Commit
+from streams.joining.acceptance import Acceptance
+from streams.joining.offsets import Commit
 from streams.settings import Settings
 from streams.topics import Topics, create
 

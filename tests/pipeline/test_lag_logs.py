@@ -25,13 +25,13 @@ from rich.console import Console
 from schemas.codec import encode
 from schemas.records import Progress
 from streams import topics
-from streams.join_offsets import Commit, LogPart
+from streams.joining.log_clock import Place
+from streams.joining.offsets import Commit, LogPart
 from streams.lag import PartitionLag
-from streams.lag_reader import LagError, LagReader
-from streams.lag_rules import Verdict, Window
-from streams.lag_view import looks, run
-from streams.local_kafka import LocalKafka
-from streams.log_clock import Place
+from streams.lagging.reader import LagError, LagReader
+from streams.lagging.rules import Verdict, Window
+from streams.lagging.view import looks, run
+from streams.local.kafka import LocalKafka
 from streams.topics import Topics, admin
 
 SHORT = Window(span_s=1.0, commits=4)

@@ -15,8 +15,8 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from streams.lag import GroupLag
-from streams.lag_reader import LagReader
-from streams.lag_rules import Verdict, Window
+from streams.lagging.reader import LagReader
+from streams.lagging.rules import Verdict, Window
 from streams.topics import Topics, admin
 
 SPAN_S = 3.0

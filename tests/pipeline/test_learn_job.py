@@ -19,8 +19,8 @@ from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
 from streams.app import free_port
 from streams.learn import RawRecord
-from streams.learning import Delivered, Learning
-from streams.owner import PartitionOwner, Store, home
+from streams.learning.owner import PartitionOwner, Store, home
+from streams.learning.rounds import Delivered, Learning
 from streams.parameters import KafkaParameters
 from streams.settings import Bucket
 from streams.snapshots import restore

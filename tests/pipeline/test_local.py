@@ -8,10 +8,10 @@ import redis
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from streams import topics
-from streams.local import LocalServerError, command_line, free_port, running_pid
-from streams.local_kafka import LocalKafka, jars
-from streams.local_redis import LocalRedis
-from streams.up import down, servers, up
+from streams.local.kafka import LocalKafka, jars
+from streams.local.redis import LocalRedis
+from streams.local.server import LocalServerError, command_line, free_port, running_pid
+from streams.local.up import down, servers, up
 
 
 def written(broker: LocalKafka, topic: str, *values: bytes) -> None:
@@ -130,7 +130,7 @@ def test_free_ports_lie_below_those_of_outgoing_connections():
 
 
 def test_up_twice_and_down(programs, tmp_path, monkeypatch):
-    monkeypatch.setattr("streams.up.USUAL_PORTS", {"kafka": free_port(), "redis": free_port()})
+    monkeypatch.setattr("streams.local.up.USUAL_PORTS", {"kafka": free_port(), "redis": free_port()})
     folder, said = tmp_path / "servers", []
     try:
         first = up(folder, environ={}, say=said.append)

@@ -17,9 +17,9 @@ from kafka import KafkaProducer
 
 import streams
 from streams.client import EventWriter
-from streams.lag_reader import LagReader
-from streams.lag_rules import Verdict
-from streams.local import free_port
+from streams.lagging.reader import LagReader
+from streams.lagging.rules import Verdict
+from streams.local.server import free_port
 from streams.parameters import SnapshotMissing
 from streams.ranker import Ranker
 from streams.settings import Bucket

@@ -13,8 +13,8 @@ from sample_batches import SampleWriter, make_batch, pack
 from learner import Samples
 from schemas.codec import encode
 from streams.learn import RawRecord
+from streams.learning.owner import PartitionOwner, Store
 from streams.online import RedisParameters
-from streams.owner import PartitionOwner, Store
 from streams.parameters import KafkaParameters, SnapshotMissing, SourceAway
 from streams.ranker import Ranker
 from streams.settings import Bucket, Settings

@@ -14,16 +14,16 @@ from traffic import DIM, K, examination, publish, traffic
 
 from streams import topics
 from streams.archive import Archive
-from streams.archive_copy import copy
+from streams.archiving.copy import copy
+from streams.archiving.source import ArchiveSource, KafkaSource
 from streams.learn import samples_of
-from streams.log_source import ArchiveSource, KafkaSource
-from streams.owner import home
+from streams.learning.owner import home
 from streams.parameters import KafkaParameters
-from streams.provenance import Wanted, rebuild
-from streams.ranges import parse_time, time_text
 from streams.replay import ReplayError, plan_of, replay
-from streams.replay_compare import compare, live_snapshots, published
-from streams.replay_output import snapshots_of, write_topic
+from streams.replaying.compare import compare, live_snapshots, published
+from streams.replaying.output import snapshots_of, write_topic
+from streams.replaying.provenance import Wanted, rebuild
+from streams.replaying.ranges import parse_time, time_text
 from streams.settings import Bucket, Settings
 from streams.snapshots import Newest
 from streams.topics import Topics

@@ -11,7 +11,7 @@ from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUps
 from kafka.errors import KafkaError
 
 from streams import topics
-from streams.local import free_port
+from streams.local.server import free_port
 from streams.settings import Settings
 
 PASSWORD = "correct horse"

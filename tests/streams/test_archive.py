@@ -13,9 +13,9 @@ import pytest
 
 from streams import archive as archive_module
 from streams.archive import Archive, ArchiveCorrupt, ArchivedLog, ArchiveError, LogWriter
-from streams.codecs import CODECS, MAX_BLOCK_BYTES, CodecError, codec_named, default_codec
-from streams.log_block import SCHEMA, LogBlock, LogRecord
-from streams.segment import Segment
+from streams.archiving.codecs import CODECS, MAX_BLOCK_BYTES, CodecError, codec_named, default_codec
+from streams.archiving.log_block import SCHEMA, LogBlock, LogRecord
+from streams.archiving.segment import Segment
 
 
 def records(start: int, count: int) -> list[LogRecord]:
@@ -203,7 +203,7 @@ def test_a_bomb_is_refused_before_it_takes_memory():
 WRITER = """
 import sys
 from streams.archive import Archive, LogWriter
-from streams.log_block import LogBlock, LogRecord
+from streams.archiving.log_block import LogBlock, LogRecord
 writer = LogWriter(Archive(sys.argv[1]).log("clicks", 1))
 print("ready", flush=True)
 while True:

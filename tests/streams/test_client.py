@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from threading import Thread
 
 import numpy as np
@@ -212,6 +213,7 @@ def test_what_the_broker_refuses_is_told_at_the_next_call(settings_for):
     topic = Topics.of(settings).clicks
     with admin(settings) as client:
         client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={"max.message.bytes": "200"})])
+    time.sleep(1)  # the broker takes a config over from its controller a moment later
     with EventWriter(settings) as events:
         events.click("i" * 500, 1, session_id="s1")
         with pytest.raises(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from streams.cli import cli
-from streams.local_kafka import VERSION
+from streams.local.kafka import VERSION
 from streams.settings import load
 
 ROOT = Path(__file__).parents[2]

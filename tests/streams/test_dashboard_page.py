@@ -13,13 +13,13 @@ from shown import batch, buckets, impression, snapshot
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.archive import Archive, LogWriter
+from streams.archiving.log_block import LogBlock, LogRecord
 from streams.dashboard.access import Access
 from streams.dashboard.archive_source import ArchiveSource
 from streams.dashboard.feed import BY_ROW, Feed
 from streams.dashboard.server import PAGES, DashboardError, DashboardServer
 from streams.dashboard.source import Entry, Look
 from streams.dashboard.state import State, View
-from streams.log_block import LogBlock, LogRecord
 from streams.parameters import SourceAway
 from streams.settings import Settings
 

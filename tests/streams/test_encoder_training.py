@@ -10,9 +10,9 @@ from learner.experiments.shop import USER_COLUMNS, Taste, shop_table, visits
 from learner.experiments.taobao import encoded, shop_of
 from learner.experiments.visits import Visits, batches
 from learner.ubm_linucb import UbmLinUcb
-from streams.encoder_file import read_encoder, write_encoder
-from streams.encoder_training import train
-from streams.extras import ExtraMissing, needed
+from streams.offline.encoder_file import read_encoder, write_encoder
+from streams.offline.encoder_training import train
+from streams.offline.extras import ExtraMissing, needed
 
 SIZE, ROUNDS = 6, 8000
 

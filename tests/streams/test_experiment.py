@@ -10,10 +10,10 @@ import pytest
 from learner.experiments.online import Online
 from learner.experiments.policies import BEYOND, PAPER
 from learner.experiments.taobao import Taobao, shop_of
-from streams.encoder_training import train
-from streams.experiment import Plan, conduct, pool, run_yandex
-from streams.experiment_report import write_report
-from streams.logs import LogError
+from streams.offline.encoder_training import train
+from streams.offline.experiment import Plan, conduct, pool, run_yandex
+from streams.offline.experiment_report import write_report
+from streams.offline.logs import LogError
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from exposition import parse
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.join_metrics import MOST_REASONS, JoinMetrics
-from streams.learn_metrics import MOST_BUCKETS, ModelMetrics
+from streams.joining.acceptance import Acceptance
+from streams.joining.metrics import MOST_REASONS, JoinMetrics
+from streams.learning.metrics import MOST_BUCKETS, ModelMetrics
 from streams.metrics import Metrics
 from streams.settings import Bucket
 from streams.snapshots import take_snapshot

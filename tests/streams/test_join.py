@@ -8,10 +8,10 @@ import pytest
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.acceptance import Acceptance
-from streams.batches import MAX_RECORD_BYTES
 from streams.join import SessionJoin
-from streams.join_offsets import MAX_METADATA_BYTES, BadCommit, Commit
+from streams.joining.acceptance import Acceptance
+from streams.joining.batches import MAX_RECORD_BYTES
+from streams.joining.offsets import MAX_METADATA_BYTES, BadCommit, Commit
 from streams.settings import Bucket
 
 WAIT, LATENESS, FUTURE = 60_000, 60_000, 30_000

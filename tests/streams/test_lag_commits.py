@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.commit_records import Committed, Place, Standing, committed_of, place_of, standing_of
-from streams.join_offsets import Commit, LogPart
-from streams.log_clock import Place as LogPlace
+from streams.joining.log_clock import Place as LogPlace
+from streams.joining.offsets import Commit, LogPart
+from streams.lagging.commit_records import Committed, Place, Standing, committed_of, place_of, standing_of
 
 
 def text(value: str) -> bytes:

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from streams.lag import GroupLag, PartitionLag, Report
-from streams.lag_metrics import metrics_of
-from streams.lag_reader import LagError
-from streams.lag_rules import OpenTransaction, Verdict
-from streams.lag_view import exit_code, show, view
+from streams.lagging.metrics import metrics_of
+from streams.lagging.reader import LagError
+from streams.lagging.rules import OpenTransaction, Verdict
+from streams.lagging.view import exit_code, show, view
 
 FINE = PartitionLag(
     "clicks", 0, 4, 9, 9, 0, True, 0.0, 12.5, 12.5, 0.0, 86_400.0, 0, None, 1000, Verdict.OK, "caught up"

@@ -3,9 +3,9 @@
 from sample_batches import all_algorithms
 
 from streams.learn import Log, PartitionLearner
-from streams.learn_web import STUCK_S, LearnHealth
-from streams.learning import Learning, Place
-from streams.owner import PartitionOwner
+from streams.learning.owner import PartitionOwner
+from streams.learning.rounds import Learning, Place
+from streams.learning.web import STUCK_S, LearnHealth
 from streams.settings import Settings
 
 

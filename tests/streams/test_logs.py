@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from streams.logs import LogError, read_logs
+from streams.offline.logs import LogError, read_logs
 
 GOOD = {"session": "s", "query": "q", "items": [7, 8], "clicks": [0, 1]}
 

@@ -18,15 +18,15 @@ from replay_runs import DIM, SETTINGS, START, K, live, play, rewrite
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams import replay_part
 from streams.archive import Archive, ArchiveCorrupt
+from streams.archiving.source import RangeError
 from streams.candidates import Candidates
-from streams.log_source import RangeError
-from streams.ranges import Mark, Range
 from streams.replay import Interrupted, ReplayError, open_source, plan_of, replay
-from streams.replay_compare import compare, snapshots_in
-from streams.replay_output import snapshots_of, write_directory
-from streams.replay_part import samples_of
+from streams.replaying import part as replay_part
+from streams.replaying.compare import compare, snapshots_in
+from streams.replaying.output import snapshots_of, write_directory
+from streams.replaying.part import samples_of
+from streams.replaying.ranges import Mark, Range
 from streams.settings import Bucket, Settings
 
 
@@ -123,7 +123,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from replay_runs import SETTINGS
-from streams import replay_part
+from streams.replaying import part as replay_part
 from streams.replay import open_source, plan_of, replay
 replay_part.SAVE_EVERY_S = 0.0
 plan, _ = plan_of(open_source(sys.argv[1], SETTINGS), SETTINGS)

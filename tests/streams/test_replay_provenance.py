@@ -9,10 +9,10 @@ from replay_runs import SETTINGS, play, rewrite
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
 from streams.archive import Archive, LogWriter
-from streams.log_block import LogBlock, LogRecord
-from streams.log_source import RangeError
-from streams.provenance import NotTheSame, Wanted, rebuild
+from streams.archiving.log_block import LogBlock, LogRecord
+from streams.archiving.source import RangeError
 from streams.replay import ReplayError, open_source
+from streams.replaying.provenance import NotTheSame, Wanted, rebuild
 from streams.snapshots import ConfigChanged, split
 
 UBM = "ubm"

@@ -12,9 +12,9 @@ import numpy as np
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.join_offsets import Commit
+from streams.joining.acceptance import Acceptance
+from streams.joining.offsets import Commit
 from streams.settings import Bucket
 
 HORIZON, FUTURE = 9, 3

@@ -11,7 +11,7 @@ from traffic import publish, traffic
 from schemas.codec import decode
 from schemas.records import SampleBatch
 from streams.join_job import JoinJob
-from streams.join_offsets import Commit
+from streams.joining.offsets import Commit
 from streams.settings import Bucket
 from streams.topics import Topics
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from schemas.records import Click, Impression, Snapshot
 from streams.archive import Archive, LogWriter
+from streams.archiving.log_block import LogBlock, LogRecord
 from streams.embedded import Embedded
-from streams.log_block import LogBlock, LogRecord
 from streams.parameters import DirectoryParameters
 from streams.produce import simulated
 from streams.settings import Bucket, Settings

@@ -1,0 +1,1 @@
+"""What an archive is made of: blocks, segments, codecs; copies from and to Kafka."""

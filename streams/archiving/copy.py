@@ -1,0 +1,143 @@
+"""Topics of a broker in, an archive out: whole or a range of time, resumable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from streams.archive import BLOCK_BYTES, Archive, ArchiveError, LogWriter
+from streams.archiving.log_block import LogBlock
+from streams.archiving.source import TOPICS, KafkaSource, RangeError
+from streams.settings import Settings
+
+
+class Copied(NamedTuple):
+    """What a copy added to one partition of an archive, or sent from it."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: int
+
+
+def copy(
+    settings: Settings,
+    archive: Archive,
+    *,
+    topics: Sequence[str] = TOPICS,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    codec: str | None = None,
+    console: Console | None = None,
+) -> list[Copied]:
+    """Copy committed records of ``topics`` into ``archive`` up to where each ends now; again, it goes on from there.
+
+    A time stands for the first record that is stamped at or after it. ``from_ms`` matters only for partitions of which
+    nothing is archived yet.
+    """
+    source = KafkaSource(settings)
+    unknown = [topic for topic in topics if topic not in TOPICS]
+    if unknown:
+        raise RangeError(f"no topic is called {', '.join(unknown)}; there are {', '.join(TOPICS)}")
+    done = []
+    with archive.writing(), closing(source), bar(console) as progress:
+        for topic in topics:
+            partitions = source.partitions(topic)
+            archive.add_topic(
+                topic,
+                partitions=partitions,
+                topic_id=source.topic_id(topic),
+                topic=settings.topic_prefix + topic,
+            )
+            done += [
+                _copy(source, archive, topic, partition, from_ms, to_ms, codec, progress)
+                for partition in range(partitions)
+            ]
+    return done
+
+
+def _copy(
+    source: KafkaSource,
+    archive: Archive,
+    topic: str,
+    partition: int,
+    from_ms: int | None,
+    to_ms: int | None,
+    codec: str | None,
+    progress: Progress,
+) -> Copied:
+    kept_from, stop = source.bounds(topic, partition)
+    first = kept_from
+    if from_ms is not None:
+        first = max(first, source.offset_at(topic, partition, from_ms))
+    if to_ms is not None:
+        stop = min(stop, source.offset_at(topic, partition, to_ms))
+    writer = LogWriter(archive.log(topic, partition), start=first, codec=codec)
+    try:
+        start = writer.next_offset
+        if start < kept_from:
+            raise ArchiveError(
+                f"{writer.log.path} ends at offset {start}, but {source.where()} has deleted {topic} {partition} up to "
+                f"{kept_from}: records between are lost to this archive; go on in another directory"
+            )
+        task = progress.add_task(f"{topic} {partition}", total=max(0, stop - start))
+        gathered = Gathered(writer)
+        for block in source.read(topic, partition, start, stop):
+            gathered.add(block)
+            progress.update(task, completed=block.next_offset - start)
+        gathered.flush()
+        writer.sync()
+        return Copied(topic, partition, start, writer.next_offset, gathered.records)
+    finally:
+        writer.close()
+
+
+class Gathered:
+    """Small blocks in, blocks of the archive's size out."""
+
+    def __init__(self, writer: LogWriter) -> None:
+        self.records = 0
+        self._writer, self._bytes = writer, 0
+        self._waiting: list[LogBlock] = []
+
+    def add(self, block: LogBlock) -> None:
+        """Take one more block; write when there is enough."""
+        self.records += len(block)
+        self._waiting.append(block)
+        self._bytes += len(block.values)
+        if self._bytes >= BLOCK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._waiting:
+            self._writer.append(LogBlock.concat(self._waiting))
+        self._waiting, self._bytes = [], 0
+
+
+def bar(console: Console | None) -> Progress:
+    """Return a progress bar with rate and time left; without a console it shows nothing."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    return Progress(*columns, console=console, disable=console is None)
+
+
+class Rate(ProgressColumn):
+    """How many a second."""
+
+    def render(self, task: Task) -> Text:
+        """Return the newest estimate."""
+        return Text(f"{task.finished_speed or task.speed or 0:,.0f}/s")

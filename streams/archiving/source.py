@@ -1,0 +1,211 @@
+"""Logged topics on Kafka or in an archive in, blocks of a range of each partition out; no group is ever touched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from streams.archive import Archive
+from streams.archiving.log_block import LogBlock
+from streams.parameters import SourceAway
+from streams.settings import Settings
+from streams.topics import admin
+
+TOPICS = ("impressions", "clicks", "samples", "parameters", "dead-letters", "late-clicks")
+_PATIENCE_S = 30.0
+
+
+class RangeError(ValueError):
+    """A range of a log that is empty, or that the log no longer has."""
+
+
+class LogSource(Protocol):
+    """Where logged topics are, by their plain names such as ``impressions``."""
+
+    def where(self) -> str:
+        """Return how people would name the place."""
+
+    def has(self, topic: str) -> bool:
+        """Return whether the topic is there."""
+
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+
+    def topic_id(self, topic: str) -> str:
+        """Return which incarnation of a topic it is."""
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return the first offset that a partition still has, and its end."""
+
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
+        """Return the first offset stamped at or after ``time_ms``, or the end."""
+
+    def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[LogBlock]:
+        """Yield the blocks of a range."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class ArchiveSource:
+    """The topics of an archive."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive = archive
+
+    def where(self) -> str:
+        """Return the directory."""
+        return str(self.archive.path)
+
+    def has(self, topic: str) -> bool:
+        """Return whether the topic was archived."""
+        return topic in self.archive.topics()
+
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        return self.archive.info(topic).partitions
+
+    def topic_id(self, topic: str) -> str:
+        """Return the id that the topic had on its broker."""
+        return self.archive.info(topic).topic_id
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return the first offset that was archived, and the end."""
+        log = self.archive.log(topic, partition)
+        return log.start, log.end
+
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
+        """Return the first offset stamped at or after ``time_ms``, or the end."""
+        log = self.archive.log(topic, partition)
+        end = log.start
+        for block in log.read():
+            late = np.flatnonzero(block.timestamps_ms >= time_ms)
+            if len(late):
+                return int(block.offsets[late[0]])
+            end = block.next_offset
+        return end
+
+    def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[LogBlock]:
+        """Yield the blocks of a range."""
+        return self.archive.log(topic, partition).read(start, stop)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class KafkaSource:
+    """The topics of a broker, read by assignment: committed records only, without a group."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._found: dict[str, tuple[str, int]] = {}
+        self._asking: KafkaConsumer | None = None  # for bounds; each read has its own
+
+    def where(self) -> str:
+        """Return the broker's address."""
+        return f"Kafka at {self.settings.kafka}"
+
+    def _describe(self, topic: str) -> tuple[str, int] | None:
+        name = self.settings.topic_prefix + topic
+        if name not in self._found:
+            try:
+                with admin(self.settings) as client:
+                    [found] = client.describe_topics([name])
+            except KafkaError as error:
+                raise SourceAway(f"{self.where()} does not answer: {error}") from error
+            if found["error_code"] or not found["partitions"]:
+                return None
+            self._found[name] = str(found["topic_id"]), len(found["partitions"])
+        return self._found[name]
+
+    def _known(self, topic: str) -> tuple[str, int]:
+        found = self._describe(topic)
+        if found is None:
+            raise RangeError(f"no topic {self.settings.topic_prefix + topic!r} on {self.where()}; see: glimpse topics")
+        return found
+
+    def has(self, topic: str) -> bool:
+        """Return whether the topic is there."""
+        return self._describe(topic) is not None
+
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        return self._known(topic)[1]
+
+    def topic_id(self, topic: str) -> str:
+        """Return the topic's id."""
+        return self._known(topic)[0]
+
+    def _place(self, topic: str, partition: int) -> TopicPartition:
+        self._known(topic)
+        return TopicPartition(self.settings.topic_prefix + topic, partition)
+
+    def _consumer(self) -> KafkaConsumer:
+        try:
+            return KafkaConsumer(
+                **self.settings.kafka_client(),
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                isolation_level="read_committed",
+                max_partition_fetch_bytes=8 << 20,
+                max_poll_records=4000,
+            )
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+
+    def _ask(self) -> KafkaConsumer:
+        if self._asking is None:
+            self._asking = self._consumer()
+        return self._asking
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return the first offset that is kept, and the end of what is committed."""
+        place = self._place(topic, partition)
+        try:
+            return self._ask().beginning_offsets([place])[place], self._ask().end_offsets([place])[place]
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
+        """Return the first offset stamped at or after ``time_ms``, or the end."""
+        place = self._place(topic, partition)
+        try:
+            found = self._ask().offsets_for_times({place: time_ms})[place]
+            return int(found.offset) if found is not None else int(self._ask().end_offsets([place])[place])
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        if self._asking is not None:
+            self._asking.close()
+            self._asking = None
+
+    def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[LogBlock]:
+        """Yield the blocks of a range; ``stop`` must not lie beyond the end."""
+        if start >= stop:
+            return
+        place, consumer = self._place(topic, partition), self._consumer()
+        try:
+            consumer.assign([place])
+            consumer.seek(place, start)
+            at, heard = start, time.monotonic()
+            while at < stop:
+                records = consumer.poll(timeout_ms=100).get(place, [])
+                after = consumer.position(place)
+                if after > at:
+                    at, heard = after, time.monotonic()
+                    inside = [record for record in records if record.offset < stop]
+                    yield LogBlock.of(inside, min(at, stop))
+                elif time.monotonic() - heard > _PATIENCE_S:
+                    raise SourceAway(f"{self.where()}: {place.topic} {partition} gave nothing after offset {at}")
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()}: {place.topic} {partition} cannot be read: {error}") from error
+        finally:
+            consumer.close()

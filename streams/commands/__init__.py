@@ -1,0 +1,1 @@
+"""More commands of glimpse, by what they work on."""

@@ -1,0 +1,102 @@
+"""glimpse ledger and unlearn: commands that look after what was learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from streams.audit import Audit
+
+commands = typer.Typer()
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="The settings file; else GLIMPSE_CONFIG, else ./glimpse.toml if there."),
+]
+
+
+@commands.command()
+def ledger(
+    source: Annotated[
+        str, typer.Argument(help="kafka (as set), kafka://host:port, or the directory of an archive.")
+    ] = "kafka",
+    config: Config = None,
+) -> None:
+    """Balance the events of each partition against what became of them; exit code 1 when something does not add up."""
+    from streams.audit import audit
+    from streams.cli import note, with_buckets
+    from streams.replay import open_source
+
+    settings = with_buckets(config)
+    result = audit(open_source(source, settings), settings)
+    shown(result)
+    for text in result.notes:
+        note(text)
+    for problem in result.problems:
+        note(f"wrong: {problem}")
+    if result.problems:
+        raise typer.Exit(1)
+
+
+def shown(result: Audit) -> None:
+    """Print the balance, a line per partition and per bucket of it."""
+    for number, book in sorted(result.ledgers.items()):
+        print(
+            f"partition {number}: {book.impressions} impressions = {book.lists} lists + {book.open} open + "
+            f"{book.duplicates} duplicates + {book.too_late} too late + {book.dead_impressions} dead letters"
+        )
+        print(
+            f"partition {number}: {book.clicks} clicks = {book.used} used + {book.repeated} repeated + "
+            f"{book.waiting} waiting + {book.late} late + {book.dead_clicks} dead letters"
+        )
+        for (partition, bucket), count in sorted(result.written.samples.items()):
+            if partition == number:
+                net = count.lists - count.taken_back
+                print(
+                    f"partition {number}, {bucket}: {count.lists} lists in samples, {count.corrections} corrected, "
+                    f"{count.taken_back} taken back, {net} learned"
+                )
+
+
+@commands.command()
+def unlearn(
+    bucket: Annotated[str, typer.Option(help="Whose lists.")],
+    start: Annotated[str, typer.Option("--from", help="Lists shown from this time on (ISO, UTC)…")],
+    stop: Annotated[str, typer.Option("--to", help="…and before this one.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this only the effect is shown.")] = False,
+    config: Config = None,
+) -> None:
+    """Take back what a bucket learned from lists shown in a range of time: a bot wave, a broken logger.
+
+    The lists go to the samples topic again with sign −1, so the sums are, bit by bit, as if they had never been. Lists
+    that a late click could still correct are left alone, and said. Doing it twice changes nothing further.
+    """
+    from contextlib import closing
+
+    from streams.archiving.source import KafkaSource
+    from streams.cli import note, with_buckets
+    from streams.joining.commits import join_commits
+    from streams.replaying.compare import live_snapshots
+    from streams.replaying.ranges import parse_time
+    from streams.snapshots import restore
+    from streams.unlearn import batches_of, effect, plan_unlearning
+    from streams.unlearn import unlearn as work
+
+    settings = with_buckets(config)
+    from_ms, to_ms = parse_time(start), parse_time(stop)
+    with closing(KafkaSource(settings)) as source:
+        plan = plan_unlearning(
+            source, settings, bucket=bucket, from_ms=from_ms, to_ms=to_ms, commits=join_commits(source)
+        )
+        print(plan)
+        live = live_snapshots(source).get(bucket)
+        if live is not None and plan.places:
+            print(effect(restore(settings.buckets[bucket], live), batches_of(source, plan)))
+    if not yes:
+        note("nothing was changed; with --yes it will be")
+        return
+    done = work(settings, bucket=bucket, from_ms=from_ms, to_ms=to_ms)
+    print(f"{len(done.places)} lists were taken back; `glimpse learn` takes them out of the model")

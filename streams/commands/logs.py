@@ -1,0 +1,242 @@
+"""glimpse archive, restore, replay: commands on logged topics, thin around the work."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from streams.archiving.source import LogSource
+    from streams.candidates import Candidates
+    from streams.replay import Replayed
+    from streams.settings import Settings
+
+commands = typer.Typer()
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="The settings file; else GLIMPSE_CONFIG, else ./glimpse.toml if there."),
+]
+From = Annotated[
+    list[str] | None, typer.Option("--from", help="A time (ISO, UTC) or topic:partition:offset; several are possible.")
+]
+To = Annotated[list[str] | None, typer.Option("--to", help="Before this time or topic:partition:offset.")]
+Source = Annotated[str, typer.Argument(help="kafka (as set), kafka://host:port, or the directory of an archive.")]
+
+
+@commands.command()
+def archive(
+    folder: Annotated[Path, typer.Argument(help="The directory; one that has an archive is brought up to date.")],
+    topic: Annotated[list[str] | None, typer.Option(help="Only these, as in --topic samples; else all six.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="From this time (ISO, UTC).")] = None,
+    stop: Annotated[str | None, typer.Option("--to", help="Before this time.")] = None,
+    codec: Annotated[str | None, typer.Option(help="zstandard, deflate or null; else the best installed.")] = None,
+    config: Config = None,
+) -> None:
+    """Copy topics from Kafka to a directory of Avro files, with offsets and time stamps; again, it goes on."""
+    from rich.console import Console
+
+    from streams.archive import Archive
+    from streams.archiving.copy import copy
+    from streams.archiving.source import TOPICS
+    from streams.replaying.ranges import parse_time
+    from streams.settings import load
+
+    done = copy(
+        load(config),
+        Archive(folder),
+        topics=topic or TOPICS,
+        from_ms=None if start is None else parse_time(start),
+        to_ms=None if stop is None else parse_time(stop),
+        codec=codec,
+        console=Console(stderr=True),
+    )
+    for part in done:
+        print(f"{part.topic}\t{part.partition}\t{part.start} to {part.end}\t{part.records} records")
+
+
+@commands.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(help="The directory of an archive.")],
+    topic: Annotated[list[str] | None, typer.Option(help="Which; else impressions and clicks.")] = None,
+    config: Config = None,
+) -> None:
+    """Write an archive back to Kafka, into empty topics that keep its time stamps; interrupted, it goes on."""
+    from rich.console import Console
+
+    from streams.archive import Archive
+    from streams.archiving.restore import EVENTS
+    from streams.archiving.restore import restore as work
+    from streams.settings import load
+
+    done = work(load(config), Archive.open(folder), topics=topic or EVENTS, console=Console(stderr=True))
+    for part in done:
+        print(f"{part.topic}\t{part.partition}\t{part.records} records, {part.end} in all")
+
+
+@commands.command()
+def replay(
+    source: Source,
+    samples: Annotated[
+        bool | None, typer.Option("--samples/--events", help="Samples, or raw events if they are there.")
+    ] = None,
+    bucket: Annotated[list[str] | None, typer.Option(help="Only these buckets.")] = None,
+    algorithm: Annotated[str | None, typer.Option(help="Learn with another algorithm.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Another width of the bound.")] = None,
+    ridge: Annotated[float | None, typer.Option(help="Another λ.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Another examination table (JSON).")] = None,
+    context_scale: Annotated[float | None, typer.Option(help="Divide contexts by this.")] = None,
+    reward_scale: Annotated[float | None, typer.Option(help="Divide rewards by this.")] = None,
+    epoch: Annotated[int | None, typer.Option(help="Of the snapshots that are written.")] = None,
+    wait: Annotated[float | None, typer.Option(help="Seconds until a list closes.")] = None,
+    lateness: Annotated[float | None, typer.Option(help="Seconds more in which clicks correct it.")] = None,
+    start: From = None,
+    stop: To = None,
+    keep_open: Annotated[
+        bool, typer.Option("--keep-open", help="Leave out lists that are still open at the end of the events.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write snapshots here; interrupted, the same command goes on.")
+    ] = None,
+    to_topic: Annotated[str | None, typer.Option(help="Write snapshots to this parameter topic.")] = None,
+    to_snapshot: Annotated[
+        str | None, typer.Option(help="Rebuild BUCKET:EPOCH.OFFSET from the samples and compare every bit.")
+    ] = None,
+    live: Annotated[
+        str | None, typer.Option(help="Compare with: kafka, an archive or a directory of snapshots; else the source.")
+    ] = None,
+    candidates: Annotated[
+        typer.FileText | None, typer.Option(help="JSON lines as of `glimpse rank`, to compare top lists on.")
+    ] = None,
+    readers: Annotated[int, typer.Option(min=1, help="Processes; the outcome is the same with any number.")] = 1,
+    config: Config = None,
+) -> None:
+    """Relearn from logged topics: events or samples, with the deployed parameters or others.
+
+    Reads by assignment, so no live group is touched. Prints a line per bucket (name, algorithm, lists, SHA-256 of its
+    state), then what was read and how fast, then how far each model is from the live one.
+    """
+    from dataclasses import replace
+
+    from streams.candidates import read_candidates
+    from streams.cli import note, with_buckets
+    from streams.config.examination import read_examination
+    from streams.replay import open_source, plan_of
+    from streams.replaying.ranges import Range, parse_mark
+
+    settings = with_buckets(config)
+    settings = replace(
+        settings,
+        wait_s=settings.wait_s if wait is None else wait,
+        lateness_s=settings.lateness_s if lateness is None else lateness,
+    )
+    logs = open_source(source, settings)
+    if to_snapshot is not None:
+        rebuild(logs, settings, to_snapshot)
+        return
+    asked: dict[str, Any] = {"algorithm": algorithm, "alpha": alpha, "ridge": ridge, "epoch": epoch}
+    asked |= {"context_scale": context_scale, "reward_scale": reward_scale}
+    asked["examination"] = None if table is None else read_examination(table)
+    plan, notes = plan_of(
+        logs,
+        settings,
+        samples=samples,
+        only=bucket or (),
+        within=Range([parse_mark(text) for text in start or ()], [parse_mark(text) for text in stop or ()]),
+        finish=not keep_open,
+        changes={name: value for name, value in asked.items() if value is not None},
+    )
+    for text in notes:
+        note(text)
+    shown = None if candidates is None else read_candidates(candidates)
+    from streams.replaying.output import snapshots_of, write_directory, write_topic
+
+    done = run(plan, out, readers)
+    told(done)
+    snapshots = snapshots_of(plan, done, now_ms=int(time.time() * 1000))
+    if out is not None:
+        write_directory(out, snapshots)
+    if to_topic is not None:
+        write_topic(settings, to_topic, snapshots)
+    compared(done, logs, live, settings, shown)
+
+
+def run(plan: Any, out: Path | None, readers: int) -> Replayed:
+    """Carry out a plan behind a progress bar."""
+    from rich.console import Console
+
+    from streams.archiving.copy import bar
+    from streams.replay import Interrupted
+    from streams.replay import replay as work
+
+    progress = bar(Console(stderr=True))
+    task = progress.add_task(" and ".join(plan.topics), total=plan.total())
+    try:
+        with progress:
+            return work(
+                plan, out=out, readers=readers, say=lambda passed, total: progress.update(task, completed=passed)
+            )
+    except Interrupted:
+        passed = int(progress.tasks[0].completed)
+        again = f"the same command goes on from there: {out}" if out else "with --out it could go on from there"
+        typer.echo(f"glimpse: stopped after {passed:,} of {plan.total():,} records; {again}", err=True)
+        raise typer.Exit(130) from None
+    except (ValueError, ConnectionError):  # of the logs; said below, but first how far it was
+        typer.echo(f"glimpse: {int(progress.tasks[0].completed):,} of {plan.total():,} records were replayed", err=True)
+        raise
+
+
+def told(done: Replayed) -> None:
+    """Print what a replay gave."""
+    for name, model in sorted(done.models.items()):
+        print(f"{name}\t{model.name}\t{model.rounds} lists\t{model.sha256()}")
+    rate = max(done.seconds, 1e-9)
+    print(
+        f"{done.passed:,} records in {done.seconds:.1f} s: {done.passed / rate:,.0f} records/s, "
+        f"{done.rows:,} rows, {done.rows / rate:,.0f} rows/s"
+    )
+    if done.refused:
+        print(f"{done.refused:,} refused; the first: {done.reason}")
+
+
+def compared(
+    done: Replayed, logs: LogSource, live: str | None, settings: Settings, candidates: Candidates | None
+) -> None:
+    """Print how far the models are from the live ones."""
+    from streams.archive import Archive
+    from streams.replay import open_source
+    from streams.replaying.compare import compare, live_snapshots, snapshots_in
+
+    if live is None or live == "kafka" or live.startswith("kafka://") or Archive(live).topics():
+        found = live_snapshots(logs if live is None else open_source(live, settings))
+    else:
+        found = snapshots_in(Path(live), done.models)
+    for comparison in compare(done.models, found, candidates=candidates):
+        print(comparison)
+
+
+def rebuild(logs: LogSource, settings: Settings, name: str) -> None:
+    """Print whether the log gives a snapshot again."""
+    from rich.console import Console
+
+    from streams.archiving.copy import bar
+    from streams.replaying.provenance import Wanted
+    from streams.replaying.provenance import rebuild as work
+
+    with bar(Console(stderr=True)) as progress:
+        task = progress.add_task("samples", total=None)
+        done = work(
+            logs,
+            settings,
+            Wanted.parse(name),
+            say=lambda passed, total: progress.update(task, completed=passed, total=total),
+        )
+    model = done.model
+    print(f"{done.name}\t{model.name}\t{model.rounds} lists\t{model.sha256()}")
+    if done.found is None:
+        print("the parameters topic no longer has this snapshot (compaction keeps the newest): nothing to compare with")
+    else:
+        print("A and b are the same, bit by bit, as in the published snapshot")

@@ -1,0 +1,99 @@
+"""glimpse fit, evaluate: commands on click logs, thin around the work."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+commands = typer.Typer()
+
+LogFile = Annotated[
+    Path,
+    typer.Argument(help='JSON lines {"query": "q", "items": [7, 8], "clicks": [0, 1]}, plain or gzip.'),
+]
+
+
+class ModelName(StrEnum):
+    """The click models."""
+
+    ubm, pbm, cm, dcm = "ubm", "pbm", "cm", "dcm"
+
+
+class EstimatorName(StrEnum):
+    """The estimators, and all of them."""
+
+    ubm_ips = "ubm-ips"
+    ubm_ips_sequential = "ubm-ips-sequential"
+    ips = "ips"
+    position_ips = "position-ips"
+    cascade_ips = "cascade-ips"
+    cascade_dr = "cascade-dr"
+    every = "all"
+
+
+@commands.command()
+def fit(
+    logs: LogFile,
+    model: Annotated[ModelName, typer.Option(help="Whose table to write.")] = ModelName.ubm,
+    out: Annotated[Path | None, typer.Option(help="The table's JSON file, as glimpse.toml names it.")] = None,
+    held_out: Annotated[Path | None, typer.Option(help="Lists to judge on; else every fifth session of LOGS.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write the heat map as an SVG file too.")] = None,
+) -> None:
+    """Learn from logged lists how users browse: the examination table, and which click model fits best."""
+    from rich.console import Console
+
+    from streams.offline.fit_view import run
+
+    run(logs, model=model.value, out=out, held_out=held_out, picture=picture, console=Console())
+
+
+@commands.command()
+def evaluate(
+    logs: LogFile,
+    policy: Annotated[Path, typer.Option(help="A snapshot file, or a directory of them.")],
+    estimator: Annotated[list[EstimatorName] | None, typer.Option(help="May be repeated; ubm-ips if not said.")] = None,
+    bucket: Annotated[str | None, typer.Option(help="Whose snapshot, if the directory has several.")] = None,
+    table: Annotated[Path | None, typer.Option(help="The examination table; else it is learned from LOGS.")] = None,
+    size: Annotated[int | None, typer.Option(min=1, max=50, help="Length of the policy's lists.")] = None,
+    temperature: Annotated[
+        float, typer.Option(min=0, help="Above 0 the policy draws items by e^(estimate / temperature).")
+    ] = 0.0,
+    clip: Annotated[float | None, typer.Option(help="The largest weight.")] = None,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Divide by the mean weight.")] = False,
+    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for asymptotic ones.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+) -> None:
+    """Judge a policy on the log of another one: what its lists would have earned, with intervals.
+
+    The candidates of a context are the items that were logged in it. Propensities are taken from the log
+    (propensities, position_propensities) if it has them, and estimated from its frequencies otherwise.
+    """
+    from rich.console import Console
+
+    from streams.offline import judge_view as work
+
+    report = work.evaluate(
+        work.Request(
+            logs,
+            policy,
+            work.chosen([each.value for each in estimator or [EstimatorName.ubm_ips]]),
+            bucket=bucket,
+            table=table,
+            size=size,
+            temperature=temperature,
+            clip=clip,
+            normalise=normalise,
+            level=level,
+            draws=bootstrap,
+            seed=seed,
+        )
+    )
+    if as_json:
+        print(work.as_json(report))
+    else:
+        work.show(report, Console())

@@ -1,0 +1,1 @@
+"""Where settings come from, and how their values are checked."""

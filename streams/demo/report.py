@@ -1,0 +1,143 @@
+"""Visits and what was learned in, one HTML page out, with its pictures inside and no request to anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learner.simulate import World
+from streams.demo.crowd import Visit
+from streams.demo.line_chart import Line, line_chart
+from streams.demo.scores import ORDER, Score, cells, columns
+from streams.offline.heat_map import svg_map
+
+COLOURS = dict(zip(ORDER, ("#8a8f98", "#b07aa1", "#e0883a", "#c9a400", "#3f8fd2", "#1a9850"), strict=True))
+HEADINGS = ("bucket", "lists", "CTR_sum", "CTR_set", "lift ± 95%", "regret in 1,000", "‖θ − θ*‖")
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Glimpse demo</title>
+<style>
+:root {{ color-scheme: light dark; --ink: #1d2127; --soft: #5d6570; --line: #d9dde3; --back: #fff; --card: #f7f8fa }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --ink: #e6e8eb; --soft: #9aa3ae; --line: #343a42; --back: #14171b; --card: #1b1f24 }} }}
+* {{ box-sizing: border-box }}
+body {{ margin: 0 auto; max-width: 1080px; padding: 2rem 1rem 4rem; background: var(--back); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif }}
+h1 {{ font-size: 1.6rem; margin: 0 0 .25rem }} h2 {{ font-size: 1.05rem; margin: 0 0 .5rem }}
+p {{ color: var(--soft); margin: .25rem 0 1rem; max-width: 70ch }}
+section {{ background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem; margin: 1rem 0;
+  overflow-x: auto }}
+.pair {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)) }}
+.pair section {{ margin: 0 }}
+table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }}
+th, td {{ text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap }}
+th:first-child, td:first-child {{ text-align: left }} th {{ color: var(--soft); font-weight: 500 }}
+i {{ display: inline-block; width: .7em; height: .7em; border-radius: 2px; margin-right: .5em }}
+svg {{ max-width: 100%; height: auto }} svg text {{ font: 12px system-ui, sans-serif }}
+.heat svg > text {{ fill: var(--ink) }}
+</style></head><body>
+<h1>What each bandit earned</h1>
+<p>{lists:,} lists of simulated users, seed {seed}, α = {alpha} for every bucket. Users look at deep positions less
+often and at those behind a click more often; each bucket learned only from its own users, through the same join and
+learners that run on Kafka.</p>
+<section><table><tr>{head}</tr>{rows}</table></section>
+<div class="pair">
+<section><h2>Clicks a list, mean so far</h2>{clicks}</section>
+<section><h2>Regret, sum so far: clicked lists lost by not knowing θ*</h2>{regret}</section>
+</div>
+<div class="pair">
+<section><h2>The learned θ against the true θ*</h2>
+<p>A bandit that takes unseen items for disliked ones learns a shrunken taste; the diagonal is the truth.</p>
+{theta}</section>
+<section class="heat"><h2>How these users browse</h2>
+<p>The chance that position k is examined, by the last click k′ above it.</p>
+{heat}</section>
+</div>
+</body></html>
+"""
+
+
+def write_report(
+    file: Path,
+    visits: Sequence[Visit],
+    found: Sequence[Score],
+    *,
+    thetas: Mapping[str, NDArray[np.float64]],
+    world: World,
+    seed: int,
+    alpha: float,
+) -> Path:
+    """Write the page and return its path."""
+    clicks, regret = columns(visits)
+    table = world.users.examination
+    page = PAGE.format(
+        lists=len(visits),
+        seed=seed,
+        alpha=alpha,
+        head="".join(f"<th>{escape(name)}</th>" for name in HEADINGS),
+        rows="".join(_row(score) for score in found),
+        clicks=line_chart([_line(name, np.cumsum(clicks[name]) / _count(clicks[name])) for name in _known(clicks)]),
+        regret=line_chart([_line(name, np.cumsum(regret[name])) for name in _known(regret)], from_zero=True),
+        theta=_thetas(thetas, world.users.taste),
+        heat=svg_map(table, np.tril(np.ones(table.shape, dtype=np.int64))),
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(page, encoding="utf-8")
+    return file
+
+
+def _known(values: Mapping[str, object]) -> list[str]:
+    return [name for name in ORDER if name in values]
+
+
+def _count(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.arange(1, len(values) + 1)
+
+
+def _row(score: Score) -> str:
+    first, *rest = cells(score)
+    mark = f'<i style="background:{COLOURS[score.bucket]}"></i>'
+    return f"<tr><td>{mark}{escape(first)}</td>{''.join(f'<td>{escape(text)}</td>' for text in rest)}</tr>"
+
+
+def _line(name: str, values: NDArray[np.float64]) -> Line:
+    """Return a curve of about 200 points; the first few lists of a mean are noise and left out."""
+    places = np.unique(np.linspace(min(100, len(values) // 10), len(values) - 1, 200).astype(int))
+    return Line(name, COLOURS[name], places, values[places])
+
+
+def _thetas(thetas: Mapping[str, NDArray[np.float64]], truth: NDArray[np.float64]) -> str:
+    """Return a scatter of learned against true coefficients."""
+    width, height, edge = 640, 360, 46
+    low = min(float(truth.min()), *(float(theta.min()) for theta in thetas.values())) - 0.02
+    high = max(float(truth.max()), *(float(theta.max()) for theta in thetas.values())) + 0.02
+
+    def x(value: float) -> float:
+        return edge + (value - low) / (high - low) * (width - 2 * edge)
+
+    def y(value: float) -> float:
+        return height - edge - (value - low) / (high - low) * (height - 2 * edge)
+
+    ends = f'x1="{x(low)}" y1="{y(low)}" x2="{x(high)}" y2="{y(high)}"'
+    soft = 'fill="var(--soft)"'
+    parts = [
+        f'<line {ends} stroke="var(--line)" stroke-dasharray="4 4"/>',
+        f'<text x="{width / 2}" y="{height - 8}" text-anchor="middle" fill="var(--soft)">true θ*</text>',
+        f'<text x="12" y="{edge - 18}" fill="var(--soft)">learned θ</text>',
+    ]
+    for tick in np.linspace(round(low, 1), round(high, 1), 5):
+        parts.append(f'<text x="{x(tick):.0f}" y="{height - edge + 18}" text-anchor="middle" {soft}>{tick:.2f}</text>')
+        parts.append(f'<text x="{edge - 6}" y="{y(tick):.0f}" text-anchor="end" {soft}>{tick:.2f}</text>')
+    for row, (name, theta) in enumerate(thetas.items()):
+        points = "".join(
+            f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="4.5"><title>{name}: {b:.3f}, true {a:.3f}</title></circle>'
+            for a, b in zip(truth.tolist(), theta.tolist(), strict=True)
+        )
+        parts.append(f'<g fill="{COLOURS[name]}" fill-opacity="0.85">{points}</g>')
+        parts.append(f'<circle cx="{edge + 14}" cy="{edge + 4 + 18 * row}" r="4.5" fill="{COLOURS[name]}"/>')
+        parts.append(f'<text x="{edge + 24}" y="{edge + 8 + 18 * row}" fill="var(--ink)">{name}</text>')
+    return f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}">{"".join(parts)}</svg>'

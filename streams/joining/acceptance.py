@@ -1,0 +1,125 @@
+"""Decoded impressions in, verdicts out: what may enter a sample, and the hash that names these rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.records import Impression
+from streams.joining.batches import MAX_RECORD_BYTES, list_bytes
+from streams.settings import Bucket
+
+UNKNOWN = -1  # the number of a bucket that nobody configured
+
+
+class Acceptance:
+    """The limits that an impression must keep, by bucket; buckets are numbered in the order of their names.
+
+    Parameters
+    ----------
+    buckets
+        What is configured: list length K, dimension d and the scales of contexts and rewards of each bucket.
+    future_ms
+        How far an event may be dated after its own record's time stamp.
+    """
+
+    def __init__(self, buckets: Mapping[str, Bucket], *, future_ms: int) -> None:
+        if not buckets:
+            raise ValueError("the join needs at least one bucket; add [buckets.NAME] to glimpse.toml")
+        self.future_ms = future_ms
+        self.buckets = [buckets[name] for name in sorted(buckets)]
+        self._number = {bucket.name: number for number, bucket in enumerate(self.buckets)}
+        for bucket in self.buckets:
+            pair = 2 * list_bytes(bucket.positions, bucket.dim)
+            if pair > MAX_RECORD_BYTES:
+                raise ValueError(
+                    f"bucket {bucket.name!r}: a list of {bucket.positions} items in {bucket.dim} dimensions takes "
+                    f"{pair} bytes to correct, more than the {MAX_RECORD_BYTES} of a record; lower positions or dim"
+                )
+        # UNKNOWN is -1, so the last entry of each column belongs to the unknown bucket
+        self._longest = np.array([bucket.positions for bucket in self.buckets] + [0])
+        self._row_bytes = np.array([4 * bucket.dim for bucket in self.buckets] + [0])
+        self._scale = np.array([_float32_at_most(bucket.context_scale) for bucket in self.buckets], np.float32)
+
+    @property
+    def hash(self) -> str:
+        """Name of these rules: two joins with the same hash accept the same events (time apart)."""
+        limits = [[b.name, b.dim, b.positions, b.context_scale, b.reward_scale] for b in self.buckets]
+        return sha256(json.dumps([1, self.future_ms, limits]).encode()).hexdigest()[:16]
+
+    def judge(
+        self, impressions: Sequence[Impression], shown_at: NDArray[np.int64], timestamps: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
+        """Return the bucket number and the size of each impression, and why some are refused, by index."""
+        find = self._number.get
+        bucket = np.array([find(impression.bucket, UNKNOWN) for impression in impressions], np.int64)
+        size = np.array([len(impression.items) for impression in impressions], np.int64) >> 3
+        rendered = np.array([impression.rendered for impression in impressions], np.int64)
+        context_bytes = np.array([len(impression.contexts) for impression in impressions], np.int64)
+        bad = (bucket == UNKNOWN) | (size > self._longest[bucket]) | (context_bytes != size * self._row_bytes[bucket])
+        bad |= (rendered < 1) | (rendered > size) | (shown_at > timestamps + self.future_ms)
+        refused = {
+            index: self._why(impressions[index], int(timestamps[index])) for index in np.flatnonzero(bad).tolist()
+        }
+        self._judge_values(impressions, np.where(bad, UNKNOWN, bucket), size, refused)
+        return bucket, size, refused
+
+    def _judge_values(
+        self,
+        impressions: Sequence[Impression],
+        bucket: NDArray[np.int64],
+        size: NDArray[np.int64],
+        refused: dict[int, str],
+    ) -> None:
+        for number, settings in enumerate(self.buckets):
+            members = np.flatnonzero(bucket == number)
+            if not len(members) or not settings.dim:
+                continue
+            values = np.frombuffer(b"".join([impressions[index].contexts for index in members.tolist()]), "<f4")
+            limit = self._scale[number]
+            if values.max() <= limit and values.min() >= -limit:  # false for NaN
+                continue
+            starts = np.concatenate(([0], np.cumsum(size[members] * settings.dim)[:-1]))
+            outside = np.add.reduceat(~(np.abs(values) <= limit), starts)
+            for index in members[outside > 0].tolist():
+                refused[index] = _outside(impressions[index], settings)
+
+    def _why(self, impression: Impression, timestamp_ms: int) -> str:
+        number = self._number.get(impression.bucket)
+        if number is None:
+            return f"unknown bucket {impression.bucket!r}; configured are {', '.join(self._number)}"
+        bucket, size = self.buckets[number], impression.size
+        if size > bucket.positions:
+            return f"a list of {size} items is longer than the {bucket.positions} of bucket {bucket.name!r}"
+        if len(impression.contexts) != 4 * size * bucket.dim:
+            found = len(impression.contexts) / (4 * size)
+            return f"contexts have {found:g} numbers an item; bucket {bucket.name!r} wants {bucket.dim}"
+        if not 1 <= impression.rendered <= size:
+            return f"{impression.rendered} positions rendered of a list of {size}; wanted 1 to {size}"
+        ahead = (impression.shown_at_ms - timestamp_ms) / 1000
+        return (
+            f"shown {ahead:g} s after its own record; at most {self.future_ms / 1000:g} s; check the producer's clock"
+        )
+
+
+def _outside(impression: Impression, bucket: Bucket) -> str:
+    contexts = impression.contexts_array
+    row, column = np.argwhere(~(np.abs(contexts) <= _float32_at_most(bucket.context_scale)))[0]
+    return (
+        f"context {contexts[row, column]:g} of position {row + 1}, feature {column + 1} is not within "
+        f"±{bucket.context_scale:g}, the context_scale of bucket {bucket.name!r}"
+    )
+
+
+def _float32_at_most(limit: float) -> np.float32:
+    """Return the largest float32 that is not above ``limit``, so that comparing in float32 equals comparing exactly.
+
+    >>> float(np.float32(0.1)) > 0.1, float(_float32_at_most(0.1)) <= 0.1
+    (True, True)
+    """
+    nearest = np.float32(limit)
+    return np.nextafter(nearest, np.float32(-np.inf)) if float(nearest) > limit else nearest

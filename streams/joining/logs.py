@@ -1,0 +1,97 @@
+"""Two logs of one partition in, the cuts of their join out: in the order of their clocks, whatever holds the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from streams.archiving.log_block import LogBlock, LogRecord
+from streams.join import Cut, SessionJoin
+from streams.joining.offsets import Commit
+
+Read = Callable[[str, int, int], Iterator[LogBlock]]  # topic, first offset, offset to stop before
+ALL_TIME_MS = 1 << 50  # later than any event
+_TOPICS = ("impressions", "clicks")
+
+
+def rebuild(join: SessionJoin, commit: Commit, read: Read) -> None:
+    """Let a resumed join take in again what it still needs of the events before its commit."""
+    for topic, part in zip(_TOPICS, (commit.impressions, commit.clicks), strict=True):
+        for block in read(topic, part.place.offset, part.processed):
+            feed(join, topic, block)
+        feed(join, topic, LogBlock.of([], part.processed))
+
+
+def feed(join: SessionJoin, topic: str, block: LogBlock) -> None:
+    """Give a block to the join."""
+    add = join.add_impressions if topic == "impressions" else join.add_clicks
+    add(block.records(), block.next_offset)
+
+
+def cuts(join: SessionJoin, read: Read, stops: Mapping[str, int], *, finish: bool) -> Iterator[Cut]:
+    """Yield the cuts of all that comes before ``stops``: a block of impressions, then the clicks up to its clock.
+
+    So few clicks have to wait for their list, and a list no longer than the clocks say. ``finish`` closes what is still
+    open at the end; without it, lists stay open that the logs' clocks have not passed.
+    """
+    impressions = read("impressions", join.impressions.offset, stops["impressions"])
+    clicks = Ahead(read("clicks", join.clicks.offset, stops["clicks"]), join.clicks.clock)
+    for block in impressions:
+        feed(join, "impressions", block)
+        for records, next_offset in clicks.until(join.impressions.clock):
+            join.add_clicks(records, next_offset)
+        if clicks.clock is None:
+            clock = join.impressions.clock
+        else:
+            join.idle(clicks_ms=clicks.clock)  # that of the next click, which is already here
+            clock = min(join.impressions.clock, clicks.clock)
+        yield join.cut(clock)
+    for records, next_offset in clicks.until(ALL_TIME_MS):
+        join.add_clicks(records, next_offset)
+        yield join.cut(join.clicks.clock)
+    join.add_impressions([], stops["impressions"])  # past the markers at the end
+    join.add_clicks([], stops["clicks"])
+    if finish:
+        # Nothing follows, so nothing is waited for. No restart may go on from here: its logs would be past all time.
+        join.idle(impressions_ms=ALL_TIME_MS, clicks_ms=ALL_TIME_MS)
+    yield join.cut(max(join.impressions.clock, join.clicks.clock))
+
+
+class Ahead:
+    """A log's blocks, of which one is read ahead to give out records only up to a time."""
+
+    def __init__(self, blocks: Iterator[LogBlock], clock: int) -> None:
+        self._blocks = blocks
+        self._clock = clock
+        self._at = 0
+        self._load()
+
+    @property
+    def clock(self) -> int | None:
+        """The log's clock at the next record; None when there is none."""
+        return int(self._clocks[self._at]) if self._block is not None else None
+
+    def _load(self) -> None:
+        self._block = next(self._blocks, None)
+        while self._block is not None and not len(self._block):  # only markers
+            self._block = next(self._blocks, None)
+        if self._block is not None:
+            self._records, self._at = self._block.records(), 0
+            self._clocks = np.maximum.accumulate(np.maximum(self._block.timestamps_ms, self._clock))
+            self._clock = int(self._clocks[-1])
+
+    def until(self, clock: int) -> Iterator[tuple[list[LogRecord], int]]:
+        """Yield the next records at which the log's clock is not beyond ``clock``, and where reading goes on."""
+        while self._block is not None:
+            stop = int(np.searchsorted(self._clocks, clock, side="right"))
+            if stop == self._at:
+                return
+            records = self._records[self._at : stop]
+            if stop < len(self._records):
+                self._at = stop
+                yield records, self._records[stop].offset
+                return
+            after = self._block.next_offset
+            self._load()
+            yield records, after

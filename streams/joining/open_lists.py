@@ -1,0 +1,207 @@
+"""Accepted lists and their clicks in; samples and corrections out: what is remembered of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.records import Impression
+from streams.joining import batches
+from streams.joining.acceptance import Acceptance
+from streams.joining.clicks import Clicks
+from streams.joining.due import Slots
+from streams.joining.news import News
+from streams.joining.offsets import Frozen
+from streams.joining.reread import Reread
+from streams.joining.shelf import NONE, Shelf
+from streams.ledger import Ledger
+
+Ints = NDArray[np.int64]
+
+
+class OpenLists:
+    """Every list that may still change, by impression id; a list's code is its slot and the number of its bucket."""
+
+    def __init__(
+        self, accept: Acceptance, *, horizon_ms: int, frozen: Frozen, news: News, ledger: Ledger, clicks_topic: str
+    ) -> None:
+        self._accept, self._frozen, self._news, self._ledger = accept, frozen, news, ledger
+        self._clicks_topic = clicks_topic
+        cell_ms = horizon_ms // 256
+        self._shelves = [Shelf(positions=b.positions, dim=b.dim, cell_ms=cell_ms) for b in accept.buckets]
+        self._known: dict[str, int] = {}  # impression id -> code of the first list that has it
+        self._again: dict[str, list[int]] = {}  # codes of the later ones, when an id is used again after its horizon
+        self._reread = Reread()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._shelves))
+
+    def add(
+        self, events: Sequence[Impression], bucket: Ints, size: Ints, shown_at: Ints, offsets: Ints, floors: Ints
+    ) -> tuple[list[int], dict[int, str]]:
+        """Take in accepted impressions; return which are new, and why others are refused for their id."""
+        codes = np.empty(len(events), np.int64)
+        for number, shelf in enumerate(self._shelves):
+            members = np.flatnonzero(bucket == number)
+            if len(members):
+                ours = [events[index] for index in members.tolist()]
+                slots = self._shelve(shelf, ours, size[members], shown_at[members], offsets[members])
+                codes[members] = slots.astype(np.int64) * len(self._shelves) + number
+        fresh, refused = self._name(events, codes, floors)
+        if len(fresh) < len(events):
+            codes, shown_at = codes[fresh], shown_at[fresh]
+        for number, shelf in enumerate(self._shelves):
+            members = np.flatnonzero(codes % len(self._shelves) == number)
+            slots = (codes[members] // len(self._shelves)).astype(np.int32)
+            shelf.to_close.add(slots, shown_at[members])
+            shelf.to_forget.add(slots, shown_at[members])
+        self._ledger.open += len(fresh)
+        return fresh, refused
+
+    def _shelve(self, shelf: Shelf, events: list[Impression], size: Ints, shown_at: Ints, offsets: Ints) -> Slots:
+        slots = shelf.reserve(len(events))
+        shelf.put(
+            slots,
+            ids=[event.impression_id for event in events],
+            items=np.frombuffer(b"".join([event.items for event in events]), "<i8"),
+            contexts=np.frombuffer(b"".join([event.contexts for event in events]), "<f4"),
+            size=size,
+            rendered=np.array([event.rendered for event in events], np.int64),
+            shown_at=shown_at,
+            offset=offsets,
+            epoch=np.array([event.ranked_by_epoch for event in events], np.int64),
+            ranked_by=np.array([event.ranked_by_offset for event in events], np.int64),
+        )
+        if self._frozen.below > offsets[0]:
+            shelf.frozen[slots] = (offsets < self._frozen.below) & (shown_at < self._frozen.before_ms)
+        return slots
+
+    def _name(self, events: Sequence[Impression], codes: Ints, floors: Ints) -> tuple[list[int], dict[int, str]]:
+        remember = self._known.setdefault
+        fresh: list[int] = []
+        refused: dict[int, str] = {}
+        for index, (event, code) in enumerate(zip(events, codes.tolist(), strict=True)):
+            name = event.impression_id
+            if remember(name, code) is code:
+                fresh.append(index)
+                continue
+            latest = self._again[name][-1] if name in self._again else self._known[name]
+            shelf, slot = self._at(latest)
+            other, repeat = self._at(code)
+            if shelf.shown_at[slot] < floors[index]:  # the id's list is past its horizon, so this is another one
+                self._again.setdefault(name, []).append(code)
+                fresh.append(index)
+                continue
+            if shelf is other and shelf.same(slot, repeat):
+                self._ledger.duplicates += 1
+            else:
+                self._reread.refuse(int(other.offset[repeat]), int(shelf.offset[slot]))
+                refused[index] = (
+                    f"impression {name!r} has other content than at offset {shelf.offset[slot]}; the lower offset wins"
+                )
+            other.release(np.array([repeat], np.int32))
+        return fresh, refused
+
+    def _at(self, code: int) -> tuple[Shelf, int]:
+        slot, number = divmod(code, len(self._shelves))
+        return self._shelves[number], slot
+
+    def click(self, clicks: Clicks) -> NDArray[np.bool_]:
+        """Give each click to the first list of its id that was open to it; return which found one."""
+        find = self._known.get
+        codes = np.array([find(name, -1) for name in clicks.ids], np.int64)
+        taken = np.zeros(len(codes), np.bool_)
+        for number in range(len(self._shelves)):
+            members = np.flatnonzero((codes >= 0) & (codes % len(self._shelves) == number))
+            if len(members):
+                self._offer(number, members, codes[members], clicks, taken)
+        if self._again:
+            for index in np.flatnonzero(~taken).tolist():
+                for code in self._again.get(clicks.ids[index], ()):
+                    if not taken[index]:
+                        self._offer(code % len(self._shelves), np.array([index]), np.array([code]), clicks, taken)
+        return taken
+
+    def _offer(self, number: int, indices: Ints, codes: Ints, clicks: Clicks, taken: NDArray[np.bool_]) -> None:
+        shelf, slots = self._shelves[number], (codes // len(self._shelves)).astype(np.int32)
+        shown_at = shelf.shown_at[slots]
+        is_open = shown_at >= clicks.floor[indices]
+        is_open &= shown_at <= clicks.clicked_at[indices] + self._accept.future_ms
+        indices, slots = indices[is_open], slots[is_open]
+        taken[indices] = True
+        np.maximum.at(shelf.last_click, slots, clicks.offset[indices])
+        frozen = shelf.frozen[slots]
+        if frozen.any():
+            self._ledger.late += int(frozen.sum())
+            self._news.late([clicks.records[index] for index in indices[frozen].tolist()])
+            indices, slots = indices[~frozen], slots[~frozen]
+        scale = self._accept.buckets[number].reward_scale
+        bad = (clicks.position[indices] > shelf.size[slots]) | (clicks.reward[indices] > scale)
+        if bad.any():
+            for index, slot in zip(indices[bad].tolist(), slots[bad].tolist(), strict=True):
+                reason = f"reward {clicks.reward[index]:g} is above {scale:g}, the reward_scale of its bucket"
+                if clicks.position[index] > shelf.size[slot]:
+                    reason = f"position {clicks.position[index]} is beyond the list of {shelf.size[slot]}"
+                self._ledger.dead_clicks += 1
+                self._news.refuse(self._clicks_topic, clicks.records[index], f"{reason}; check the producer")
+            indices, slots = indices[~bad], slots[~bad]
+        if len(indices):
+            self._news.delayed(clicks.clicked_at[indices] - shelf.shown_at[slots])
+            self._take(number, slots, clicks.position[indices], clicks.reward[indices], clicks.offset[indices])
+
+    def _take(self, number: int, slots: Slots, position: Ints, reward: NDArray[np.float64], offset: Ints) -> None:
+        shelf = self._shelves[number]
+        changed = shelf.emitted[slots] & (reward > shelf.rewards[slots, position - 1])
+        corrected = np.unique(slots[changed]) if changed.any() else slots[:0]
+        old = shelf.lists(corrected)
+        first = shelf.click(slots, position, reward, offset)
+        self._ledger.used += first
+        self._ledger.repeated += len(slots) - first
+        if len(corrected):
+            self._ledger.corrections += len(corrected)
+            name = self._accept.buckets[number].name
+            self._news.sample(batches.correct(name, self._news.partition, old, shelf.lists(corrected)))
+
+    def emit(self, before_ms: int) -> None:
+        """Write the lists shown before ``before_ms`` that are not out yet."""
+        for bucket, shelf in zip(self._accept.buckets, self._shelves, strict=True):
+            slots = shelf.to_close.pop_before(before_ms, shelf.shown_at)
+            if len(slots):
+                shelf.emitted[slots] = True
+                self._ledger.open -= len(slots)
+                self._ledger.lists += len(slots)
+                if self._news.muted:
+                    continue
+                self._news.sample(batches.learn(bucket.name, self._news.partition, shelf.lists(slots)))
+
+    def forget(self, before_ms: int) -> None:
+        """Forget the lists shown before ``before_ms``, which must be out."""
+        for number, shelf in enumerate(self._shelves):
+            slots = shelf.to_forget.pop_before(before_ms, shelf.shown_at)
+            if not len(slots):
+                continue
+            for name, slot in zip(shelf.ids[slots].tolist(), slots.tolist(), strict=True):
+                if name in self._again:
+                    self._forget_one(name, slot * len(self._shelves) + number)
+                else:
+                    del self._known[name]
+            self._reread.forget(shelf.last_click[slots], shelf.offset[slots])
+            shelf.release(slots)
+
+    def _forget_one(self, name: str, code: int) -> None:
+        left = [self._known[name], *self._again.pop(name)]
+        left.remove(code)
+        self._known[name] = left[0]
+        if len(left) > 1:
+            self._again[name] = left[1:]
+
+    def first_click(self) -> int:
+        """Return the lowest offset of a click that a remembered list has taken."""
+        return min(int(shelf.first_click.min(initial=NONE)) for shelf in self._shelves)
+
+    def first_list(self, first_click: int, otherwise: int, place: Callable[[int], int]) -> int:
+        """Return the lowest offset of a list that is needed, when clicks are read again from ``first_click`` on."""
+        remembered = min(int(shelf.offset.min(initial=NONE)) for shelf in self._shelves)
+        return self._reread.first_list(min(remembered, otherwise), first_click, place)

@@ -1,0 +1,133 @@
+"""Polled records of one partition's two logs in, batches for its join out: the log that is behind goes first."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streams.join import Cut, SessionJoin
+from streams.joining.log_clock import LogClock
+from streams.joining.offsets import Commit
+
+QUIET_S = 0.3  # a log that was read to its end and stays silent for this long closes lists by the wall clock
+PATIENCE_S = 1.0  # how long a log waits for the other one, which should have records and gives none
+CLOCKS_EVERY_S = 5.0  # how often a commit is renewed when only clocks have moved
+AHEAD_MS = 2_000  # how far one log may run ahead of the other while there is a backlog
+
+Entries = tuple[tuple[int, str], tuple[int, str]]  # offset and metadata, of impressions and of clicks
+
+
+class Log:
+    """One log of a pair: its fetched records that are not joined yet, and how far it was fetched."""
+
+    def __init__(self, clock: LogClock, add: Callable[[Sequence[Any], int | None], None], processed: int) -> None:
+        self.clock, self._add, self._processed = clock, add, processed
+        self.fetched_to = clock.offset
+        self.end: int | None = None  # the log's end as the broker last told
+        self.heard_at = time.monotonic()
+        self._chunks: deque[list[Any]] = deque()
+
+    def fetched(self, records: list[Any]) -> None:
+        """Keep what was polled."""
+        self._chunks.append(records)
+        self.fetched_to = records[-1].offset + 1
+        self.heard_at = time.monotonic()
+
+    def passed(self, offset: int) -> None:
+        """Note that nothing but markers lies before ``offset``."""
+        self.fetched_to = max(self.fetched_to, offset)
+        if not self._chunks and offset > self.clock.offset:
+            self._add([], offset)
+
+    @property
+    def rebuilt(self) -> bool:
+        """Whether all that was processed before the restart has been read again."""
+        return self.clock.offset >= self._processed
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing is left that we know of."""
+        return not self._chunks and self.end is not None and self.fetched_to >= self.end
+
+    @property
+    def behind(self) -> int:
+        """How many offsets lie between what was joined and the log's end."""
+        return 0 if self.end is None else max(0, self.end - self.clock.offset)
+
+    def next_at(self) -> int | None:
+        """Return the time stamp of the next record, if there is one."""
+        return int(self._chunks[0][0].timestamp) if self._chunks else None
+
+    def feed(self, *, rebuilding: bool) -> None:
+        """Give the next batch to the join; while it rebuilds, only what was processed before."""
+        records = self._chunks.popleft()
+        if rebuilding and records[-1].offset >= self._processed:
+            old = [record for record in records if record.offset < self._processed]
+            self._chunks.appendleft(records[len(old) :])
+            self._add(old, self._processed)
+        else:
+            self._add(records, None)
+
+
+class Pair:
+    """The join of one partition with its two logs."""
+
+    def __init__(self, join: SessionJoin, resume: Commit) -> None:
+        self.join = join
+        self.impressions = Log(join.impressions, join.add_impressions, resume.impressions.processed)
+        self.clicks = Log(join.clicks, join.add_clicks, resume.clicks.processed)
+        self.committed: Entries | None = None  # what the broker has of this partition
+        self.moved_to = resume.impressions.processed, resume.clicks.processed  # by what it has
+        self.committed_at = time.monotonic()
+
+    @property
+    def logs(self) -> tuple[Log, Log]:
+        """Impressions and clicks."""
+        return self.impressions, self.clicks
+
+    def feed(self) -> bool:
+        """Join what can be joined now; return whether something was."""
+        fed = False
+        while (log := self._next()) is not None:
+            log.feed(rebuilding=self.join.rebuilding)
+            fed = True
+        return fed
+
+    def _next(self) -> Log | None:
+        if self.join.rebuilding:  # in the end both logs stand exactly where they stood
+            ready = [log for log in self.logs if log.next_at() is not None and not log.rebuilt]
+        else:
+            ready = [log for log in self.logs if log.next_at() is not None]
+        if not ready:
+            return None
+        log = min(ready, key=lambda log: log.next_at() or 0)
+        other = self.clicks if log is self.impressions else self.impressions
+        if len(ready) == 2 or other.at_end or (self.join.rebuilding and other.rebuilt):
+            return log
+        if (log.next_at() or 0) <= other.clock.clock + AHEAD_MS:
+            return log
+        return log if time.monotonic() - other.heard_at > PATIENCE_S else None
+
+    def closing_clock(self, now_ms: int) -> int:
+        """Return the time by which lists close: that of the slower log, or the wall clock's where all is quiet."""
+        quiet_before = time.monotonic() - QUIET_S
+        return min(now_ms if log.at_end and log.heard_at < quiet_before else log.clock.clock for log in self.logs)
+
+    def is_news(self, cut: Cut, entries: Entries) -> bool:
+        """Return whether a cut is worth a transaction: something to write, or a log that was read on."""
+        if cut.samples or cut.dead_letters or cut.late_clicks or self.committed is None:
+            return True
+        if (cut.commit.impressions.processed, cut.commit.clicks.processed) != self.moved_to:
+            return True
+        return entries != self.committed and time.monotonic() - self.committed_at > CLOCKS_EVERY_S
+
+    def written(self, cut: Cut, entries: Entries) -> None:
+        """Note that a cut is committed."""
+        self.committed, self.committed_at = entries, time.monotonic()
+        self.moved_to = cut.commit.impressions.processed, cut.commit.clicks.processed
+
+    def cut(self, now_ms: int) -> Cut:
+        """Return what is to be written now."""
+        return self.join.cut(self.closing_clock(now_ms))

@@ -1,0 +1,146 @@
+"""Accepted lists of one bucket in, their rows with all clicks so far out: the open lists, in columns.
+
+A list costs its contexts (4 d bytes a position), item ids and rewards (8 bytes each a position), 62 bytes in other
+columns, and in the join its id and a dictionary entry. Slots are reused, and columns grow in place by a fixed step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learner.browsing import previous_click
+from streams.joining.batches import Lists
+from streams.joining.due import Due, Slots
+
+NONE = np.iinfo(np.int64).max  # the offset of nothing: larger than any, so that a minimum passes over it
+NO_CLICK = -1.0
+_FIRST, _STEP = 64, 16_384  # slots at first, and added at most at once
+_COLUMNS = (
+    *("items", "contexts", "rewards", "shown_at", "offset", "size", "extent", "rendered", "epoch", "ranked_by"),
+    *("emitted", "frozen", "first_click", "last_click"),
+)
+
+Ints = NDArray[np.int64]
+
+
+class Shelf:
+    """Lists that are remembered, each in a slot, until the log's clocks have passed their horizon."""
+
+    def __init__(self, *, positions: int, dim: int, cell_ms: int) -> None:
+        self.positions, self.dim = positions, dim
+        self.items = np.empty((0, positions), np.int64)
+        self.contexts = np.empty((0, positions, dim), np.float32)
+        self.rewards = np.empty((0, positions), np.float64)  # raw, NO_CLICK where nobody clicked
+        self.ids = np.empty(0, np.object_)
+        self.shown_at = np.empty(0, np.int64)
+        self.offset = np.empty(0, np.int64)
+        self.size = np.empty(0, np.uint8)
+        self.extent = np.empty(0, np.uint8)  # positions that enter the sample: rendered, or down to the last click
+        self.rendered = np.empty(0, np.uint8)
+        self.epoch = np.empty(0, np.int32)
+        self.ranked_by = np.empty(0, np.int64)
+        self.emitted = np.empty(0, np.bool_)
+        self.frozen = np.empty(0, np.bool_)  # emitted under other rules, so it takes no correction
+        self.first_click = np.empty(0, np.int64)  # lowest offset of a click in it
+        self.last_click = np.empty(0, np.int64)  # highest offset of a click that it decided, -1 for none
+        self.to_close = Due(cell_ms=cell_ms)
+        self.to_forget = Due(cell_ms=cell_ms)
+        self._free = np.empty(0, np.int32)
+
+    def __len__(self) -> int:
+        return len(self.shown_at) - len(self._free)
+
+    def reserve(self, count: int) -> Slots:
+        """Return ``count`` slots to fill."""
+        if len(self._free) < count:
+            self._grow(max(count - len(self._free), min(_STEP, max(_FIRST, len(self.shown_at)))))
+        slots, self._free = self._free[:count], self._free[count:]
+        return slots
+
+    def _grow(self, more: int) -> None:
+        old = len(self.shown_at)
+        for name in _COLUMNS:
+            column: NDArray[Any] = getattr(self, name)
+            column.resize(
+                (old + more, *column.shape[1:]), refcheck=False
+            )  # in place: the system moves pages, not bytes
+        self.ids = np.concatenate((self.ids, np.full(more, None)))
+        self.offset[old:] = self.first_click[old:] = NONE
+        self._free = np.concatenate((self._free, np.arange(old, old + more, dtype=np.int32)))
+
+    def put(
+        self,
+        slots: Slots,
+        *,
+        ids: list[str],
+        items: Ints,
+        contexts: NDArray[np.float32],
+        size: Ints,
+        rendered: Ints,
+        shown_at: Ints,
+        offset: Ints,
+        epoch: Ints,
+        ranked_by: Ints,
+    ) -> None:
+        """Fill ``slots`` with lists; ``items`` and ``contexts`` hold their rows one after another."""
+        if (size == self.positions).all():
+            self.items[slots] = items.reshape(-1, self.positions)
+            self.contexts[slots] = contexts.reshape(len(slots), self.positions, self.dim)  # d may be 0
+        else:
+            lists, places = np.nonzero(np.arange(self.positions) < size[:, None])
+            self.items[slots[lists], places] = items
+            self.contexts[slots[lists], places] = contexts.reshape(len(lists), self.dim)
+        self.rewards[slots] = NO_CLICK
+        self.ids[slots] = ids
+        self.shown_at[slots], self.offset[slots] = shown_at, offset
+        self.size[slots] = size
+        self.extent[slots] = self.rendered[slots] = rendered
+        self.epoch[slots], self.ranked_by[slots] = epoch, ranked_by
+        self.emitted[slots] = self.frozen[slots] = False
+        self.first_click[slots], self.last_click[slots] = NONE, -1
+
+    def release(self, slots: Slots) -> None:
+        """Empty ``slots`` for others to use."""
+        self.ids[slots] = None
+        self.offset[slots] = self.first_click[slots] = NONE
+        self._free = np.concatenate((slots, self._free))
+
+    def same(self, one: int, other: int) -> bool:
+        """Return whether two slots hold the same list, clicks apart."""
+        rows = slice(int(self.size[one]))
+        return (
+            all(
+                column[one] == column[other]
+                for column in (self.size, self.rendered, self.shown_at, self.epoch, self.ranked_by)
+            )
+            and np.array_equal(self.items[one, rows], self.items[other, rows])
+            and np.array_equal(self.contexts[one, rows], self.contexts[other, rows])
+        )
+
+    def click(self, slots: Slots, positions: Ints, rewards: NDArray[np.float64], offsets: Ints) -> int:
+        """Note clicks, the largest reward of a position stays; return how many positions were not clicked before."""
+        place = (slots, positions - 1)
+        fresh = self.rewards[place] == NO_CLICK
+        count = len(np.unique(slots[fresh].astype(np.int64) * self.positions + positions[fresh]))
+        np.maximum.at(self.rewards, place, rewards)
+        np.maximum.at(self.extent, slots, positions.astype(np.uint8))
+        np.minimum.at(self.first_click, slots, offsets)
+        return count
+
+    def lists(self, slots: Slots) -> Lists:
+        """Return the lists in ``slots`` as they stand: the rows that were rendered or clicked, with last clicks."""
+        size, rewards = self.extent[slots], self.rewards[slots]
+        np.maximum(rewards, 0.0, out=rewards)
+        last_click = previous_click(rewards > 0).astype(np.uint8)
+        position = np.broadcast_to(np.arange(1, self.positions + 1, dtype=np.uint8), last_click.shape)
+        rows: list[Any] = [self.items[slots], position, last_click, rewards, self.contexts[slots]]
+        if (size == self.positions).all():
+            rows = [column.reshape(position.size, *column.shape[2:]) for column in rows]
+        else:
+            shown = position <= size[:, None]
+            rows = [column[shown] for column in rows]
+        columns = (self.ids, self.extent, self.shown_at, self.offset, self.epoch, self.ranked_by)
+        return Lists(*rows, *(column[slots] for column in columns))

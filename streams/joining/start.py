@@ -1,0 +1,75 @@
+"""Committed offsets or the words after --from in, where each partition's join begins out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from streams.joining.offsets import BadCommit, Commit
+
+CHOICES = "earliest, latest or a time (ISO 8601, or milliseconds since 1970)"
+
+
+class JoinRefused(RuntimeError):
+    """A start that would lose or repeat events without anybody having decided so."""
+
+
+def parse_start(start: str | None) -> str | int | None:
+    """Return ``start`` as earliest, latest or milliseconds since 1970.
+
+    >>> parse_start("earliest"), parse_start("1700000000000"), parse_start("2023-11-14T22:13:20Z")
+    ('earliest', 1700000000000, 1700000000000)
+    """
+    if start is None or start in ("earliest", "latest"):
+        return start
+    if start.isdecimal():
+        return int(start)
+    try:
+        at = datetime.fromisoformat(start)
+    except ValueError as error:
+        raise JoinRefused(f"--from {start!r}: wanted {CHOICES}") from error
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def resume_from(
+    consumer: KafkaConsumer,
+    pair: tuple[TopicPartition, TopicPartition],
+    committed: tuple[Any, Any],
+    topic_ids: tuple[str, str],
+    *,
+    rules: str,
+    start: str | int | None,
+) -> tuple[Commit, str]:
+    """Return the commit to go on from and how it was found; refuse if there is none and nobody said where to begin."""
+    why = f"partition {pair[0].partition} has no committed offset (they expire a week after a group has gone)"
+    if None not in committed:
+        try:
+            commit, made_for = Commit.decode(*committed)
+            if made_for == topic_ids:
+                return commit, "its commit"
+            why = f"{pair[0].topic} or {pair[1].topic} was made anew since the last commit (other topic id)"
+        except BadCommit as error:
+            why = str(error)
+    if start is None:
+        raise JoinRefused(
+            f"{why}; say where to begin: --from earliest joins all that the topics hold, and repeats what is in "
+            "samples already; --from latest loses what was written before now; --from TIME loses what came before it "
+            "and repeats what was joined after it"
+        )
+    offsets = _offsets(consumer, pair, start)
+    return Commit.beginning(rules, impressions=offsets[pair[0]], clicks=offsets[pair[1]]), f"--from {start}, as {why}"
+
+
+def _offsets(
+    consumer: KafkaConsumer, pair: tuple[TopicPartition, TopicPartition], start: str | int
+) -> Mapping[TopicPartition, int]:
+    if start == "earliest":
+        return dict(consumer.beginning_offsets(list(pair), timeout_ms=10_000))
+    ends = consumer.end_offsets(list(pair), timeout_ms=10_000)
+    if start == "latest":
+        return dict(ends)
+    found = consumer.offsets_for_times(dict.fromkeys(pair, start), timeout_ms=10_000)
+    return {place: found[place].offset if found.get(place) else ends[place] for place in pair}

@@ -1,0 +1,67 @@
+"""The state of a join worker in, /livez /readyz /metrics out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from streams.join import Cut
+from streams.joining.metrics import JoinMetrics
+from streams.joining.partition import Pair
+
+STUCK_S = 60.0  # offsets that stand still for this long while there is lag
+
+
+class JoinWatch:
+    """Judges a worker: ready is assigned and rebuilt, alive is that offsets move while there is lag."""
+
+    def __init__(self, pairs: Mapping[int, Pair]) -> None:
+        self._pairs = pairs
+        self.assigned = False
+        self._turned_at = time.monotonic()
+        self._stood: dict[int, tuple[int, float]] = {}  # offsets joined, and since when no more
+        self.figures = JoinMetrics()
+
+    def turned(self) -> None:
+        """Note a turn of the loop."""
+        self._turned_at = now = time.monotonic()
+        for partition, pair in self._pairs.items():
+            joined = sum(log.clock.offset for log in pair.logs)
+            if not any(log.behind for log in pair.logs) or self._stood.get(partition, (-1, 0.0))[0] != joined:
+                self._stood[partition] = joined, now
+
+    def committed(self, cuts: Mapping[int, Cut], seconds: float) -> None:
+        """Note a transaction."""
+        self.figures.committed(seconds)
+        for partition, cut in cuts.items():
+            pair = self._pairs[partition]
+            behind = pair.impressions.behind, pair.clicks.behind
+            self.figures.cut(partition, cut, kept=len(pair.join), behind=behind, now_ms=int(time.time() * 1000))
+
+    def failed(self) -> None:
+        """Note that Kafka failed us."""
+        self.figures.failed()
+
+    def forget(self, partition: int) -> None:
+        """Drop what is known of a partition that is no longer here."""
+        self._stood.pop(partition, None)
+        self.figures.forget(partition)
+
+    def ready(self) -> str | None:
+        """Return what is missing before every assigned partition is joined, or None."""
+        if not self.assigned:
+            return "the group has not assigned partitions yet"
+        rebuilding = [partition for partition, pair in list(self._pairs.items()) if pair.join.rebuilding]
+        return f"partitions {rebuilding} are being rebuilt" if rebuilding else None
+
+    def live(self) -> str | None:
+        """Return what stands still, or None."""
+        now = time.monotonic()
+        if now - self._turned_at > STUCK_S:
+            return f"the loop has not turned for {now - self._turned_at:.0f} s"
+        stuck = [partition for partition, (_, since) in list(self._stood.items()) if now - since > STUCK_S]
+        return f"partitions {stuck} have lag and have not moved for {STUCK_S:g} s" if stuck else None
+
+    def metrics(self) -> str:
+        """Return all metrics as Prometheus reads them."""
+        return self.figures.render()

@@ -1,0 +1,1 @@
+"""What `glimpse lag` is made of: looks at the broker, counts, verdicts, views."""

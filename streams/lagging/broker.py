@@ -1,0 +1,149 @@
+"""Questions about topics, groups and transactions in, a broker's answers out (kafka-python)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import AuthorizationError, KafkaError, for_code
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
+
+from streams.lagging.commit_records import Committed
+from streams.lagging.count import RecordCounter
+from streams.lagging.facts import Found, Keeping, LogState, Look, Unread
+from streams.lagging.logs import PATIENCE_MS, reader
+from streams.settings import Settings
+
+ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+class Broker:
+    """Asks one cluster, over connections that are kept until ``close``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._admin = KafkaAdminClient(
+            **settings.kafka_client() | {"request_timeout_ms": PATIENCE_MS, "bootstrap_timeout_ms": PATIENCE_MS}
+        )
+        self._counters: dict[str, RecordCounter] = {}
+        self._settings = settings
+        self._unstable = reader(settings, isolation_level="read_uncommitted")
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        for client in (self._admin, self._unstable, *self._counters.values()):
+            client.close()
+
+    def topics(self, names: Iterable[str]) -> dict[str, Found]:
+        """Return the topics that are there and may be seen."""
+        found = {}
+        for topic in self._admin.describe_topics(list(names)):
+            error = for_code(topic["error_code"])
+            if topic["error_code"] and issubclass(error, AuthorizationError):
+                raise error(topic["name"])
+            allowed = topic.get("authorized_operations")  # old brokers do not tell
+            if topic["partitions"]:
+                readable = allowed is None or "READ" in allowed
+                found[topic["name"]] = Found(str(topic["topic_id"]), len(topic["partitions"]), readable)
+        return found
+
+    def keeping(self, names: Iterable[str]) -> dict[str, Keeping]:
+        """Return how long each topic keeps records, and whose clock stamps them."""
+        asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+        found = {}
+        for name, config in self._admin.describe_configs(asked, config_filter="all")["topic"].items():
+            kept_ms = int(config["retention.ms"]["value"])
+            policy = config["cleanup.policy"]["value"]
+            deletes = "delete" in policy and kept_ms >= 0
+            by_broker = config["message.timestamp.type"]["value"] == "LogAppendTime"
+            found[name] = Keeping(kept_ms / 1000 if deletes else None, by_broker, "compact" in policy)
+        return found
+
+    def logs(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogState]:
+        """Return where partitions begin and end."""
+        asked = list(places)
+        high = self._offsets(asked, OffsetSpec.LATEST)  # first, so that only a transaction can hold the end below it
+        end = self._offsets(asked, OffsetSpec.LATEST, stable=True)
+        start = self._offsets(asked, OffsetSpec.EARLIEST)
+        found = {place: (start[place].offset, end[place].offset, high[place].offset) for place in asked}
+        return {place: LogState(start, end, max(end, high)) for place, (start, end, high) in found.items()}
+
+    def offsets_at(self, places: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int | None]:
+        """Return the first offset with a time stamp from ``at_ms`` on, or None when there is none yet."""
+        found = self._offsets(list(places), at_ms, stable=True)
+        return {place: one.offset if one.offset >= 0 else None for place, one in found.items()}
+
+    def newest_ms(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the highest time stamp of each partition."""
+        return {
+            place: int(one.timestamp) for place, one in self._offsets(list(places), OffsetSpec.MAX_TIMESTAMP).items()
+        }
+
+    def oldest_ms(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the time stamp of the first record that each partition still has, if it has one."""
+        found = self._offsets(list(places), 0)  # the first that is not from before 1970
+        return {place: int(one.timestamp) for place, one in found.items() if one.offset >= 0}
+
+    def _offsets(self, places: list[TopicPartition], what: int, *, stable: bool = False) -> Mapping[Any, Any]:
+        level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
+        return self._admin.list_partition_offsets(dict.fromkeys(places, what), isolation_level=level)  # type: ignore[no-any-return]
+
+    def committed(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, Committed]]:
+        """Return the offsets that groups have committed."""
+        found = self._admin.list_group_offsets(dict.fromkeys(groups))
+        return {
+            group: {
+                place: Committed(one.offset, one.metadata or "") for place, one in places.items() if one.offset >= 0
+            }
+            for group, places in found.items()
+        }
+
+    def members(self, groups: Iterable[str]) -> dict[str, int | None]:
+        """Return how many consumers each group has; None where that is hidden."""
+        found = self._admin.describe_groups(list(groups))
+        hidden = "Authorization"
+        return {
+            group: None if hidden in str(one.get("error") or "") else len(one["members"])
+            for group, one in found.items()
+        }
+
+    def open_transactions(self, logs: Mapping[TopicPartition, LogState]) -> dict[TopicPartition, tuple[int, str]]:
+        """Return since when, and by whom, a transaction holds back the end of each of these partitions.
+
+        The coordinator knows; where it does not tell, the time stamp of the first record held back must do.
+        """
+        begun: dict[TopicPartition, tuple[int, str]] = {}
+        try:
+            listed = [one for each in self._admin.list_transactions(state_filters=ONGOING).values() for one in each]
+            described = self._admin.describe_transactions([one.transactional_id for one in listed])
+            for writer, one in described.items():
+                for place in one.topic_partitions & logs.keys():
+                    begun[place] = min((one.transaction_start_time_ms, writer), begun.get(place, (2**62, "")))
+        except KafkaError:
+            begun = {}  # not allowed, gone in between, or a broker before Kafka 3.0
+        for place in logs.keys() - begun.keys():
+            first = self._first_unstable(place, logs[place].end)
+            if first is not None:
+                begun[place] = (first, "")
+        return begun
+
+    def _first_unstable(self, place: TopicPartition, offset: int) -> int | None:
+        self._unstable.assign([place])
+        self._unstable.seek(place, offset)
+        for records in self._unstable.poll(timeout_ms=1000, max_records=1).values():
+            return int(records[0].timestamp)
+        return None  # it has ended by now
+
+    def unread(self, group: str, positions: Mapping[TopicPartition, int], look: Look) -> dict[TopicPartition, Unread]:
+        """Return what a group has not read: records before each partition's end, and the time stamp of the first."""
+        if group not in self._counters:
+            self._counters[group] = RecordCounter(reader(self._settings))
+        starts = {place: max(position, look.logs[place].start) for place, position in positions.items()}
+        ends = {place: look.logs[place].end for place in positions}
+        lasting = {
+            name: one
+            for name, one in look.topic_ids.items()
+            if name in look.keeping and not look.keeping[name].compacts
+        }
+        return self._counters[group].unread(starts, ends, lasting)

@@ -1,0 +1,58 @@
+"""Where logs end now in, where they ended over the last while out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from kafka import TopicPartition
+
+from streams.lagging.facts import LogState
+from streams.lagging.rules import Mark, Window
+
+OffsetsAt = Callable[[Iterable[TopicPartition], int], Mapping[TopicPartition, int | None]]
+
+
+class Ends:
+    """Remembers the ends of logs; what they were before somebody looked is read off their time stamps.
+
+    Parameters
+    ----------
+    window
+        How long to remember: twice its span.
+    offsets_at
+        Tells the first offset with a time stamp from a time on, None when there is none yet.
+    """
+
+    def __init__(self, window: Window, offsets_at: OffsetsAt) -> None:
+        self.window = window
+        self._offsets_at = offsets_at
+        self._marks: dict[tuple[TopicPartition, str], list[Mark]] = {}  # a topic made again has another past
+
+    def note(
+        self, logs: Mapping[TopicPartition, LogState], topic_ids: Mapping[str, str], now_ms: int
+    ) -> dict[TopicPartition, list[Mark]]:
+        """Take in where logs end now, and return their marks, oldest first."""
+        keys = {place: (place, topic_ids[place.topic]) for place in logs}
+        new = [place for place, key in keys.items() if key not in self._marks]
+        past = self._past(new, logs, now_ms) if new else {}
+        before_ms = now_ms - 2 * self.window.span_s * 1000
+        marks = {}
+        for place, key in keys.items():
+            known = [*self._marks.get(key, past.get(place, [])), Mark(now_ms, logs[place].end)]
+            while len(known) > 1 and known[1].at_ms < before_ms:
+                del known[0]
+            marks[key] = known
+        self._marks = marks
+        return {place: marks[key] for place, key in keys.items()}
+
+    def _past(
+        self, places: list[TopicPartition], logs: Mapping[TopicPartition, LogState], now_ms: int
+    ) -> dict[TopicPartition, list[Mark]]:
+        marks: dict[TopicPartition, list[Mark]] = {place: [] for place in places}
+        step_ms = self.window.span_s * 1000 / self.window.commits
+        for step in range(self.window.commits + self.window.commits // 2, 0, -1):
+            at_ms = round(now_ms - step * step_ms)
+            for place, offset in self._offsets_at(places, at_ms).items():
+                end = logs[place].end
+                marks[place].append(Mark(at_ms, end if offset is None else min(offset, end)))
+        return marks

@@ -1,0 +1,60 @@
+"""A report of lag in, Prometheus metrics out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streams.lag import PartitionLag, Report
+from streams.lagging.rules import Verdict
+from streams.metrics import Metrics
+
+
+def _catch_up(one: PartitionLag) -> float | None:
+    if one.rate_in is None or one.rate_out is None:
+        return one.catch_up_s
+    return float("inf") if one.catch_up_s is None else one.catch_up_s
+
+
+def _age(one: PartitionLag) -> float:
+    return one.transaction.age_s if one.transaction else 0.0
+
+
+LABELS = ("group", "topic", "partition")
+CODES = ", ".join(f"{verdict.severity} {verdict.value}" for verdict in Verdict)
+GAUGES: dict[str, tuple[str, Callable[[PartitionLag], float | None]]] = {
+    "records": ("Data records that wait.", lambda one: one.lag),
+    "seconds": ("Age of the first record that waits.", lambda one: one.lag_s),
+    "committed_offset": ("The offset that was committed.", lambda one: one.committed),
+    "position_offset": ("The offset that was processed to; the join's is beyond its commit.", lambda one: one.position),
+    "end_offset": ("The last stable offset.", lambda one: one.end),
+    "catch_up_seconds": ("Time until nothing waits, +Inf for never.", _catch_up),
+    "retention_left_seconds": ("Time until a record still needed may be deleted.", lambda one: one.retention_left_s),
+    "lost_records": ("Records deleted before they were read.", lambda one: one.lost),
+    "open_transaction_seconds": ("Age of the transaction that hides the end.", _age),
+    "verdict_code": (f"The verdict: {CODES}.", lambda one: one.verdict.severity),
+}
+
+
+def metrics_of(report: Report | None) -> str:
+    """Return a report in Prometheus' text format; without one only that there is none. What is not known is left out.
+
+    >>> print(metrics_of(None), end="")
+    # HELP glimpse_lag_up 1 when Kafka could be asked for lag at the last try.
+    # TYPE glimpse_lag_up gauge
+    glimpse_lag_up 0
+    """
+    metrics = Metrics()
+    metrics.gauge("glimpse_lag_up", "1 when Kafka could be asked for lag at the last try.").set(report is not None)
+    if report is None:
+        return metrics.render()
+    gauges = {name: metrics.gauge(f"glimpse_lag_{name}", text, LABELS) for name, (text, _) in GAUGES.items()}
+    members = metrics.gauge("glimpse_lag_group_members", "Consumers that the group has.", ["group"])
+    for group in report.groups:
+        if group.members is not None:
+            members.set(group.members, group=group.name)
+        for one in group.partitions:
+            for name, (_, value_of) in GAUGES.items():
+                value = value_of(one)
+                if value is not None:
+                    gauges[name].set(value, group=group.name, topic=one.topic, partition=one.partition)
+    return metrics.render()

@@ -1,0 +1,184 @@
+"""Reports of lag in, a table for people, JSON for machines and an exit code for cron out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterator
+from contextlib import nullcontext
+from itertools import count
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from streams.lag import GroupLag, PartitionLag, Report
+from streams.lagging.reader import LagError, LagReader
+from streams.lagging.rules import Verdict, Window, spoken
+from streams.settings import Settings
+
+FINE, BEHIND, UNKNOWN = 0, 1, 2  # exit codes
+STYLES = {
+    Verdict.OK: "green",
+    Verdict.WARN: "yellow",
+    Verdict.REWIND: "magenta",
+    Verdict.STALL: "red",
+    Verdict.STOP: "bold red",
+}
+HEADS = ("partition", "committed", "at", "end", "lag", "behind", "in/s", "out/s", "catch up", "kept for", "verdict")
+
+
+def run(
+    settings: Settings,
+    *,
+    groups: Collection[str] = (),
+    watch: bool = False,
+    as_json: bool = False,
+    max_lag_s: float | None = None,
+    window: Window | None = None,
+    every_s: float = 2.0,
+    rounds: int | None = None,
+    console: Console | None = None,
+) -> int:
+    """Show lag once, or again and again in place, and return 0 for fine, 1 for behind, 2 for not known.
+
+    A report as JSON is one line. While watching, a broker that goes away is said and waited for. ``rounds`` ends the
+    watching after so many readings.
+    """
+    console = console or Console()
+    code = UNKNOWN
+    with LagReader(settings, groups=groups, window=window) as reader:
+        if not watch:
+            report = settled(reader)
+            show(report, console, as_json=as_json, max_lag_s=max_lag_s)
+            return exit_code(report, max_lag_s)
+        in_place = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
+        with in_place or nullcontext():
+            try:
+                for found in looks(reader, every_s=every_s, rounds=rounds):
+                    code = UNKNOWN if isinstance(found, LagError) else exit_code(found, max_lag_s)
+                    if in_place is not None:
+                        in_place.update(view(found, max_lag_s, rows=fitting(console)), refresh=True)
+                    else:
+                        show(found, console, as_json=as_json, max_lag_s=max_lag_s)
+            except KeyboardInterrupt:
+                pass
+    return code
+
+
+def looks(reader: LagReader, *, every_s: float, rounds: int | None = None) -> Iterator[Report | LagError]:
+    """Yield a report every so often, or why there is none."""
+    for done in count(1):
+        try:
+            yield reader.read()
+        except LagError as error:
+            yield error
+        if done == rounds:
+            return
+        time.sleep(every_s)
+
+
+def fitting(console: Console) -> int:
+    """Return how many partitions of a group fit on the screen, with room for reasons."""
+    return max(4, (console.height - 14) // 3)
+
+
+def settled(reader: LagReader) -> Report:
+    """Return a report that rests on enough of the past; only when commits are hidden must that first be watched."""
+    report = reader.read()
+    while not reader.settled:
+        time.sleep(reader.window.span_s / reader.window.commits)
+        report = reader.read()
+    return report
+
+
+def exit_code(report: Report, max_lag_s: float | None = None) -> int:
+    """Return 0 when all is well, 1 when a verdict is not OK or something waits for longer than ``max_lag_s``."""
+    return BEHIND if report.verdict is not Verdict.OK or late(report, max_lag_s) else FINE
+
+
+def late(report: Report, max_lag_s: float | None) -> list[str]:
+    """Return what waits for too long, one line each."""
+    if max_lag_s is None:
+        return []
+    return [
+        f"{group.name}: {one.topic}[{one.partition}] is {spoken(one.lag_s)} behind, more than {spoken(max_lag_s)}"
+        for group in report.groups
+        for one in group.partitions
+        if one.lag_s is not None and one.lag_s > max_lag_s
+    ]
+
+
+def show(found: Report | LagError, console: Console, *, as_json: bool, max_lag_s: float | None = None) -> None:
+    """Print a report, or why there is none."""
+    if as_json:
+        plain = {"error": str(found)} if isinstance(found, LagError) else found.to_dict()
+        console.file.write(json.dumps(plain) + "\n")
+        console.file.flush()
+    else:
+        console.print(view(found, max_lag_s), soft_wrap=not console.is_terminal)
+
+
+def view(found: Report | LagError, max_lag_s: float | None = None, *, rows: int | None = None) -> RenderableType:
+    """Return a report as people read it: each group with its verdict and why, then its partitions, ``rows`` at most."""
+    if isinstance(found, LagError):
+        return Text(f"{found}; trying again", style="red")
+    parts: list[RenderableType] = []
+    for group in found.groups:
+        parts += [heading(group), *partitions(group, rows), ""]
+    lines = [*late(found, max_lag_s), *found.notes]
+    return Group(*parts, *(Text(line, style="yellow") for line in lines), Text(clock(found.at_ms / 1000), style="dim"))
+
+
+def heading(group: GroupLag) -> Text:
+    """Return a group in one line."""
+    text = Text.assemble((group.verdict.value, STYLES[group.verdict]), "  ", (group.name, "bold"), f"  {group.reason}")
+    if group.members == 0:
+        text.append("; no consumer is running", style="dim")
+    elif group.members is not None:
+        text.append(f"; {group.members} consumer{'s' * (group.members > 1)}", style="dim")
+    return text
+
+
+def partitions(group: GroupLag, rows: int | None = None) -> Iterator[RenderableType]:
+    """Yield a group's partitions, one line each, the worst if not all; and below why some are not OK."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for head in HEADS:
+        table.add_column(head, justify="left" if head in ("partition", "verdict") else "right", no_wrap=True)
+    shown = sorted(group.partitions, key=lambda one: (-one.verdict.severity, -one.lag))[:rows]
+    for one in [one for one in group.partitions if one in shown]:
+        table.add_row(*cells(one))
+    yield table
+    if len(shown) < len(group.partitions):
+        yield Text(f" and {len(group.partitions) - len(shown)} more that are no worse", style="dim")
+    for one in shown:
+        place = f" {one.topic}[{one.partition}]"
+        if one.verdict is not Verdict.OK:
+            yield Text.assemble(place, " ", (one.verdict.value, STYLES[one.verdict]), f": {one.reason}")
+        if one.transaction is not None:
+            by = f" of {one.transaction.writer}" if one.transaction.writer else ""
+            held = f"{one.transaction.offsets} offsets wait for its end"
+            yield Text(f"{place} transaction{by} open for {spoken(one.transaction.age_s)}: {held}", style="yellow")
+
+
+def cells(one: PartitionLag) -> list[str | Text]:
+    """Return a partition as one row."""
+    return [
+        f"{one.topic}[{one.partition}]",
+        "never" if one.committed is None else str(one.committed),
+        "-" if one.position is None else str(one.position),
+        str(one.end),
+        ("" if one.exact else "≈") + str(one.lag),
+        "?" if one.lag_s is None else spoken(one.lag_s),
+        "?" if one.rate_in is None else f"{one.rate_in:.1f}",
+        "?" if one.rate_out is None else f"{one.rate_out:.1f}",
+        "-" if not one.lag else "never" if one.catch_up_s is None else spoken(one.catch_up_s),
+        "-" if one.retention_left_s is None else spoken(max(0.0, one.retention_left_s)),
+        Text(one.verdict.value, style=STYLES[one.verdict]),
+    ]
+
+
+def clock(seconds: float) -> str:
+    """Return a time of day."""
+    return time.strftime("%H:%M:%S", time.localtime(seconds))

@@ -1,0 +1,255 @@
+"""Delivered records in, learned rounds out: the owners of a worker's partitions, apart from Faust.
+
+Each partition has at most one round or restoration under way, in a thread of its own, so that the event loop lives
+while Kafka is slow or away. Whatever fails, the partition is restored from what is durable and read again from there.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from schemas.codec import encode
+from schemas.records import Snapshot
+from streams.learn import RawRecord
+from streams.learning.metrics import ModelMetrics
+from streams.learning.owner import PartitionOwner, Store
+from streams.metrics import Metrics
+from streams.online import RedisParameters
+from streams.parameters import SnapshotMissing, SourceAway
+from streams.settings import Settings
+from streams.snapshots import ConfigChanged, SnapshotCorrupt
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Seek = Callable[[int, int], Awaitable[int]]  # (partition, offset) -> the number of the seek
+HOPELESS = (ConfigChanged, SnapshotCorrupt, SnapshotMissing)  # somebody must decide; trying again changes nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A record with the offset that it follows from, nothing between the two being missing, and since which seek."""
+
+    partition: int
+    seek: int
+    follows: int
+    record: RawRecord
+
+
+@dataclass(slots=True)
+class Place:
+    """One assigned partition."""
+
+    owner: PartitionOwner
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    sought: bool = False  # whether the consumer was sent to where the learner is
+    seek: int = 0  # records delivered since an earlier seek are still in the pipe, and left out
+
+    @property
+    def ready(self) -> bool:
+        """Whether the partition is restored, and read from where its learner is."""
+        return self.sought and self.owner.learner is not None
+
+
+class Learning:
+    """Keeps the owners of the assigned partitions restored, fed and published.
+
+    Parameters
+    ----------
+    settings
+        What to learn, and where.
+    seek
+        Sends the consumer of a partition to an offset and returns the number of that seek, which only grows; raises
+        LookupError when the partition is not assigned.
+    """
+
+    def __init__(self, settings: Settings, *, seek: Seek) -> None:
+        self.settings = settings
+        self.store = Store(settings)
+        self.places: dict[int, Place] = {}
+        self.newest: dict[str, Snapshot] = {}  # durable snapshots of the assigned partitions, for the online store
+        self.hopeless: Exception | None = None
+        self.rounds = self.restored = self.gaps = self.online_failures = 0
+        self.models = ModelMetrics(settings.buckets)
+        self.timings = Metrics()
+        self._seconds = self.timings.histogram("glimpse_learn_round_seconds", "To learn and publish a round.")
+        self._seek = seek
+        self._news = asyncio.Event()
+        self._stopping = False
+        self._ending: set[asyncio.Future[None]] = set()
+
+    def assign(self, partitions: Iterable[int]) -> None:
+        """Take the partitions that a rebalance gave, and let go of those that it took.
+
+        A partition that stays keeps its state: had it been elsewhere in between, its producer is fenced and the next
+        round finds out.
+        """
+        wanted = set(partitions)
+        for number in set(self.places) - wanted:
+            self._ending.add(end := asyncio.ensure_future(let_go(self.places.pop(number))))
+            end.add_done_callback(self._ending.discard)
+            for name in [name for name, known in self.newest.items() if known.samples_partition == number]:
+                del self.newest[name]
+        for number, place in self.places.items():
+            place.sought = False
+            log.info("samples partition %d stays", number)
+        for number in sorted(wanted - set(self.places)):
+            self.places[number] = Place(PartitionOwner(self.store, number, published=self._published))
+
+    def offsets(self) -> dict[int, int]:
+        """Return the next offset to learn of each partition that is restored."""
+        known = {number: place.owner.learner for number, place in self.places.items()}
+        return {number: learner.next_offset for number, learner in known.items() if learner is not None}
+
+    def _published(self, snapshot: Snapshot) -> None:
+        self.newest[snapshot.bucket] = snapshot
+        self.models.published(snapshot)
+
+    async def take(self, delivered: Sequence[Delivered]) -> None:
+        """Learn and publish what was delivered; what cannot be learned now is asked for again."""
+        by_partition: dict[int, list[Delivered]] = {}
+        for one in delivered:
+            by_partition.setdefault(one.partition, []).append(one)
+        await asyncio.gather(*(self._round(number, batch) for number, batch in by_partition.items()))
+
+    async def _round(self, number: int, batch: Sequence[Delivered]) -> None:
+        place = self.places.get(number)
+        if place is None or place.owner.learner is None:
+            return  # not ours any more, or not yet: after restoring, the consumer is sent back to these records
+        async with place.lock:
+            if place.owner.learner is None or self._stopping:
+                return
+            batch = [one for one in batch if one.seek >= place.seek]
+            records, whole = contiguous(batch, place.owner.learner.next_offset)
+            if records:
+                began = time.monotonic()
+                try:
+                    await in_thread(place.owner.learn, records)
+                except Exception as error:  # whatever it is, the state may now differ from what is durable
+                    await self._give_up(number, place, error)
+                    return
+                self.rounds += 1
+                self._seconds.observe(time.monotonic() - began)
+                self._news.set()
+            if not whole:
+                log.info("samples partition %d: records are missing, reading again", number)
+                self.gaps += 1
+                place.sought = False
+        if not place.sought:
+            await self._tend(number, place)
+
+    async def tend(self) -> None:
+        """Restore what is not restored, and send consumers to where their learner is."""
+        await asyncio.gather(*(self._tend(number, place) for number, place in list(self.places.items())))
+
+    async def _tend(self, number: int, place: Place) -> None:
+        if place.ready or place.lock.locked() or self._stopping:
+            return
+        async with place.lock:
+            try:
+                if place.owner.learner is None:
+                    learner = await in_thread(place.owner.restore)
+                    self.restored += 1
+                    log.info("samples partition %d is restored to offset %d", number, learner.next_offset)
+                    self._news.set()
+                if self.places.get(number) is place and place.owner.learner is not None:
+                    place.seek = await self._seek(number, place.owner.learner.next_offset)
+                    place.sought = True
+            except LookupError as error:
+                if isinstance(error, HOPELESS):
+                    await self._give_up(number, place, error)
+                return  # a rebalance is under way
+            except Exception as error:
+                await self._give_up(number, place, error)
+
+    async def _give_up(self, number: int, place: Place, error: Exception) -> None:
+        """Drop a partition's state; ``tend`` restores it."""
+        if isinstance(error, HOPELESS):
+            self.hopeless = error
+        place.sought = False
+        level = logging.ERROR if isinstance(error, HOPELESS) else logging.WARNING
+        log.log(level, "samples partition %d is made again from what is durable: %r", number, error)
+        await in_thread(place.owner.drop)
+
+    async def keep_online(self) -> None:
+        """Keep the online store as new as what is durable, also after it was away or came back empty."""
+        if self.settings.redis is None:
+            return
+        online = RedisParameters(self.settings)
+        encoded: dict[str, tuple[Snapshot, bytes]] = {}
+        while not self._stopping:
+            for name, snapshot in list(self.newest.items()):
+                if name not in encoded or encoded[name][0] is not snapshot:
+                    encoded[name] = snapshot, encode(snapshot)
+                try:
+                    await in_thread(online.put, *encoded[name])
+                except SourceAway as error:  # learning goes on; the next turn tries again
+                    self.online_failures += 1
+                    if self.online_failures % 100 == 1:
+                        log.warning("%s; snapshots stay on Kafka, the store is filled when it is back", error)
+                    break
+            try:
+                await asyncio.wait_for(self._news.wait(), timeout=self.settings.publish_every_s)
+            except TimeoutError:
+                continue
+            self._news.clear()
+
+    async def stop(self, *, within_s: float = 5.0) -> None:
+        """Let rounds that are under way end, then drop every owner."""
+        self._stopping = True
+        self._news.set()
+        ends = {asyncio.ensure_future(let_go(place)) for place in self.places.values()} | self._ending
+        if ends:
+            await asyncio.wait(ends, timeout=within_s)
+
+
+async def let_go(place: Place) -> None:
+    """Drop a partition's owner once its round has ended."""
+    async with place.lock:
+        await in_thread(place.owner.drop)
+
+
+def contiguous(batch: Iterable[Delivered], next_offset: int) -> tuple[list[RawRecord], bool]:
+    """Return the records that continue a log from ``next_offset``, and whether all did; known ones are left out.
+
+    >>> records = [Delivered(0, 1, follows, RawRecord(offset, b"")) for follows, offset in [(3, 4), (5, 7), (9, 9)]]
+    >>> [record.offset for record in contiguous(records, 5)[0]], contiguous(records, 5)[1]
+    ([7], False)
+    """
+    fresh: list[RawRecord] = []
+    for one in batch:
+        if one.record.offset < next_offset:
+            continue
+        if one.follows > next_offset:
+            return fresh, False
+        fresh.append(one.record)
+        next_offset = one.record.offset + 1
+    return fresh, True
+
+
+async def in_thread(work: Callable[..., T], *args: object) -> T:
+    """Return what a blocking call returns, from a thread that does not hold up the end of the process."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if not future.done():
+            if error is None:
+                future.set_result(result)  # type: ignore[arg-type]
+            else:
+                future.set_exception(error)
+
+    def call() -> None:
+        try:
+            outcome: tuple[T | None, BaseException | None] = work(*args), None
+        except BaseException as error:
+            outcome = None, error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=call, daemon=True, name=getattr(work, "__name__", "work")).start()
+    return await future

@@ -1,0 +1,109 @@
+"""The state of a learn worker in, /livez /readyz /metrics out, on Faust's web port."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from streams.learning.rounds import Learning
+from streams.metrics import CONTENT_TYPE, Metrics
+
+STUCK_S = 60.0  # offsets that stand still for this long while there is lag
+
+
+class LearnHealth:
+    """Judges a worker: ready is assigned and restored, alive is that offsets move while there is lag.
+
+    Parameters
+    ----------
+    learning
+        What is judged.
+    lagging
+        Tells whether a partition has records that are not learned yet.
+    assigned
+        Tells whether the group has given this worker its partitions, be they none.
+    clock
+        Seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        learning: Learning,
+        *,
+        lagging: Callable[[int], bool],
+        assigned: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._learning, self._lagging, self._assigned, self._clock = learning, lagging, assigned, clock
+        self._quiet_since: dict[int, float] = {}  # when a partition was last seen without lag, or with another offset
+        self._seen: dict[int, int | None] = {}
+
+    def ready(self) -> str | None:
+        """Return what is still missing before every assigned partition is learned, or None."""
+        if not self._assigned():
+            return "the group has not assigned partitions yet"
+        waiting = [number for number, place in self._learning.places.items() if not place.ready]
+        return f"samples partitions {waiting} are being restored" if waiting else None
+
+    def live(self) -> str | None:
+        """Return which partition has lag and stands still, or None."""
+        now, offsets = self._clock(), self._learning.offsets()
+        stuck = []
+        for number in list(self._learning.places):
+            moved = self._seen.get(number, -1) != offsets.get(number)
+            if moved or not self._lagging(number):
+                self._quiet_since[number] = now
+            self._seen[number] = offsets.get(number)
+            if now - self._quiet_since[number] > STUCK_S:
+                stuck.append(number)
+        return f"samples partitions {stuck} have lag and have not moved for {STUCK_S:g} s" if stuck else None
+
+    def metrics(self) -> str:
+        """Return the worker's figures in Prometheus' text format."""
+        learning, metrics = self._learning, Metrics()
+        by_partition = {
+            number: place.owner.learner for number, place in learning.places.items() if place.owner.learner is not None
+        }
+        next_offset = metrics.gauge("glimpse_learn_next_offset", "Next samples offset to learn.", labels=["partition"])
+        behind = metrics.gauge("glimpse_learn_lagging", "1 while there are samples to learn.", labels=["partition"])
+        counts = {
+            name: metrics.counter(f"glimpse_learn_{name}_total", text, labels=["partition"])
+            for name, text in {
+                "records": "Sample records read since the partition was restored.",
+                "lists": "Lists learned or taken back since the partition was restored.",
+                "rows": "Rows learned or taken back since the partition was restored.",
+                "dead_letters": "Sample records refused since the partition was restored.",
+                "repeated": "Sample records read again, and not learned again, since the partition was restored.",
+            }.items()
+        }
+        for number, learner in by_partition.items():
+            next_offset.set(learner.next_offset, partition=number)
+            behind.set(self._lagging(number), partition=number)
+            for name, counter in counts.items():
+                counter.set(getattr(learner.counts, name), partition=number)
+        totals = {
+            "rounds": ("Rounds published.", learning.rounds),
+            "restored": ("Times that a partition was restored.", learning.restored),
+            "gaps": ("Times that records were missing and read again.", learning.gaps),
+            "online_failures": ("Snapshots that the online store did not take at first.", learning.online_failures),
+        }
+        for name, (text, total) in totals.items():
+            metrics.counter(f"glimpse_learn_{name}_total", text).set(total)
+        learning.models.add_to(metrics, dict(learning.newest))
+        return metrics.render() + learning.timings.render()
+
+
+def add_web(app: Any, health: LearnHealth) -> None:
+    """Add the three pages to Faust's web server."""
+
+    def page(path: str, check: Callable[[], str | None]) -> None:
+        @app.page(path)  # type: ignore[untyped-decorator]
+        async def answer(view: Any, request: Any) -> Any:
+            problem = check()
+            return view.text(f"{problem or 'ok'}\n", status=503 if problem else 200)
+
+    page("/livez", health.live)
+    page("/readyz", health.ready)
+
+    @app.page("/metrics")  # type: ignore[untyped-decorator]
+    async def metrics(view: Any, request: Any) -> Any:
+        return view.bytes(health.metrics().encode(), content_type=CONTENT_TYPE.partition(";")[0])

@@ -1,0 +1,1 @@
+"""A Kafka and a Redis on this machine, for development and tests."""

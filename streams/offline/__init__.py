@@ -1,0 +1,1 @@
+"""Work on click logs: fit, evaluate, experiment, and the encoder."""

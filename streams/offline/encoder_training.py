@@ -1,0 +1,87 @@
+"""Wide contexts in, a trained encoder out: the paper's denoising autoencoder, by scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from learner.encoder import Encoder
+from streams.offline.extras import needed
+
+LAYERS = (25, 10, 10, 25)  # the paper's; the second is the code
+NOISE = 0.05  # input = 0.95 x + 0.05 U(0, 1)
+
+
+def train(
+    contexts: ArrayLike,
+    *,
+    user_columns: int,
+    seed: int,
+    epochs: int = 30,
+    starts: int = 4,
+    rows: int = 60_000,
+    on_epoch: Callable[[float], object] | None = None,
+) -> Encoder:
+    """Return the encoder of ``contexts`` (n, columns), trained on at most ``rows`` of them to undo noise.
+
+    Columns are scaled by their range, so every value lies between 0 and 1 as the noise does. The noise is drawn anew in
+    each epoch; ``on_epoch`` is told the mean squared error after each. Values that are missing (NaN) become the median.
+    A ReLU that never fires learns nothing more, and a code of ten may lose half of them to an unlucky start: so
+    ``starts`` networks begin, and after a third of the epochs the one with the smallest error goes on alone. If a unit
+    of the code stays dead all the same, the first such becomes a constant, as long as the mean code: a linear learner
+    needs one for the mean attractiveness, and otherwise bends its other features to make it up.
+    """
+    regressor: Any = needed("sklearn.neural_network", extra="science").MLPRegressor
+    random = np.random.default_rng(seed)
+    raw = checked(contexts)
+    if len(raw) > rows:
+        raw = raw[random.choice(len(raw), size=rows, replace=False)]
+    low, high, median = np.nanmin(raw, axis=0), np.nanmax(raw, axis=0), np.nanmedian(raw, axis=0)
+    span = high - low
+    x = (np.where(np.isnan(raw), median, raw) - low) * np.divide(1.0, span, out=np.zeros_like(span), where=span > 0)
+    x = x.astype(np.float32)  # half the memory traffic, and what runs online
+
+    def epoch(network: Any) -> float:
+        noisy = (1 - NOISE) * x + NOISE * random.random(x.shape, dtype=np.float32)
+        network.partial_fit(noisy, x)
+        error = 2 * float(network.loss_)  # scikit-learn halves the squared error
+        if on_epoch:
+            on_epoch(error)
+        return error
+
+    options: dict[str, Any] = {"hidden_layer_sizes": LAYERS, "activation": "relu", "solver": "adam", "alpha": 0.0}
+    networks = [regressor(random_state=seed + start, **options) for start in range(starts)]
+    early = max(1, epochs // 3)
+    errors = [[epoch(network) for _ in range(early)][-1] for network in networks]
+    network = networks[int(np.argmin(errors))]
+    for _ in range(early, epochs):
+        epoch(network)
+    (first, second), (first_bias, second_bias) = network.coefs_[:2], network.intercepts_[:2]
+    hidden = np.maximum(x @ first + first_bias, 0)
+    code = np.maximum(hidden @ second + second_bias, 0)
+    norms = np.linalg.norm(code, axis=1)
+    if not norms.any():
+        raise ArithmeticError(f"training with seed {seed} ended with a code that is always zero; try another seed")
+    dead = np.flatnonzero(code.max(axis=0) == 0)
+    if len(dead):
+        second[:, dead[0]], second_bias[dead[0]] = 0.0, norms.mean()
+        norms = np.hypot(norms, norms.mean())
+    norm = np.array([norms.max()])
+    return Encoder(user_columns, low, high, median, first, first_bias, second, second_bias, norm)
+
+
+def checked(contexts: ArrayLike) -> NDArray[np.float32]:
+    """Return contexts as float32 rows, or say why nothing can be learned from them."""
+    raw = np.asarray(contexts, dtype=np.float32)
+    if raw.ndim != 2 or not len(raw):
+        raise ValueError(f"contexts must be rows of features, at least one; got shape {raw.shape}")
+    if np.isinf(raw).any():
+        row, column = (int(place) for place in np.argwhere(np.isinf(raw))[0])
+        raise ValueError(f"contexts[{row}, {column}] is {raw[row, column]}; features are finite, NaN where missing")
+    empty = np.flatnonzero(np.isnan(raw).all(axis=0))
+    if len(empty):
+        raise ValueError(f"column {empty[0]} of contexts has no value at all; leave it out")
+    return raw

@@ -1,0 +1,230 @@
+"""The name of an experiment in, its tables and curves out: every seed on whichever core is free."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from learner.encoder import Encoder
+from learner.experiments.arena import Earned
+from learner.experiments.online import Online
+from learner.experiments.policies import ALPHAS, BEYOND, BOUNDS, PAPER, Entry
+from learner.experiments.summary import best_alphas, rows, verdicts
+from learner.experiments.taobao import Taobao, shop_of
+from learner.experiments.yandex import Yandex
+from streams.offline.encoder_training import train
+from streams.offline.experiment_report import Section, write_report
+from streams.offline.logs import LogError, read_logs
+
+SIZES = (3, 4, 5, 6)  # K, as in the paper's table
+TUNING_SEED = 1000  # the seeds that α is chosen on are none of those that count
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+class Experiment(Protocol):
+    """What can be played with lists of any size, for any number of rounds, with any seed."""
+
+    def play(self, entries: Sequence[Entry], *, size: int, rounds: int, seed: int) -> Mapping[Entry, Earned]:
+        """Return what each entry earned."""
+
+    def checkpoints(self, rounds: int) -> NDArray[np.int64]:
+        """Return the rounds at which curves are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is played: each α of the grid on the tuning seeds, then each algorithm's best α on the others."""
+
+    sizes: tuple[int, ...]
+    rounds: int
+    seeds: int = 10
+    tuning_rounds: int = 5000
+    tuning_seeds: int = 2
+    names: tuple[str, ...] = PAPER + BEYOND
+
+
+def run_yandex(logs: Path, out: Path, *, rounds: int = 5000, seeds: int = 10, workers: int = 2, top: int = 3) -> None:
+    """Play the web search experiment on a log of ``glimpse fit``'s form, and write its report into ``out``."""
+    log = read_logs(logs)
+    if log.queries is None:
+        raise LogError(f"{log.name} has no 'query' column; an item of a web search means something only with its query")
+    if (log.sizes != log.positions).any():
+        short = int(np.argmin(log.sizes))
+        raise LogError(f"{log.place(short)} has {log.sizes[short]} items; this experiment needs {log.positions} in all")
+    if log.positions < max(SIZES):
+        raise LogError(f"{log.name} has lists of {log.positions}; this experiment chooses up to {max(SIZES)} of them")
+    try:
+        experiment = Yandex.from_log(log.items, log.clicks, log.queries, top=top)
+    except ValueError as error:
+        raise LogError(f"{log.name}: {error}") from error
+    plan = Plan(sizes=SIZES, rounds=rounds, seeds=seeds, tuning_rounds=rounds, tuning_seeds=5)
+    note = (
+        f"{log.name}: the {top} most frequent queries with {len(np.unique(experiment.items))} items; "
+        f"{len(experiment.share)} contexts (a query with a set of items shown, in place of the paper's users) with "
+        f"{experiment.kept:.0%} of their pages."
+    )
+    with pool(workers) as executor, bars() as progress:
+        section = conduct(experiment, plan, "Web search (Yandex sample)", note, executor, progress)
+    write_report(out, "Web search recommendation", [section])
+
+
+def run_taobao(
+    out: Path, *, rounds: int = 90_000, users_rounds: int = 45_000, seeds: int = 10, workers: int = 2
+) -> None:
+    """Play the e-commerce experiment on the simulated shop, judged by its log and by its users."""
+    with pool(workers) as executor, bars() as progress:
+        encoder = trained(progress)
+        sections = []
+        for judge, title, count in (
+            ("log", "Simulated Taobao, judged by its log with UBM-IPS as in the paper", rounds),
+            ("users", "Simulated Taobao, judged by the simulated users themselves", users_rounds),
+        ):
+            plan = Plan(sizes=SIZES, rounds=count, seeds=seeds, tuning_rounds=min(15_000, count))
+            note = "The log is simulated from the published facts; Taobao's own is not public."
+            experiment = Taobao(encoder, "log" if judge == "log" else "users")
+            sections.append(conduct(experiment, plan, title, note, executor, progress))
+    write_report(out, "E-commerce recommendation (simulated)", sections)
+
+
+def run_online(out: Path, *, rounds: int = 43_200, seeds: int = 10, workers: int = 2) -> None:
+    """Play three days of buckets in the simulated shop."""
+    names = tuple(
+        name for name in PAPER + BEYOND if name != "pbm-ucb"
+    )  # as the paper: 40,000 items are too many for it
+    plan = Plan((12,), rounds, seeds=seeds, tuning_rounds=min(rounds, 14_400), tuning_seeds=1, names=names)
+    with pool(workers) as executor, bars() as progress:
+        experiment = Online(trained(progress))
+        note = f"{rounds:,} visits to each bucket in three days, 12 of 200 candidates a list, learned after 10 min."
+        section = conduct(experiment, plan, "Three days of buckets (simulated)", note, executor, progress, by_hour=True)
+    write_report(out, "Online experiment (simulated)", [section])
+
+
+def conduct(
+    experiment: Experiment,
+    plan: Plan,
+    title: str,
+    note: str,
+    executor: Executor | None,
+    progress: Progress | None = None,
+    *,
+    by_hour: bool = False,
+) -> Section:
+    """Choose every algorithm's α by the same search, play all seeds, and return the table with its verdicts."""
+    began, cpu = time.monotonic(), list[float]()
+    task = (
+        None if progress is None else progress.add_task(title, total=len(plan.sizes) * (plan.tuning_seeds + plan.seeds))
+    )
+
+    def played(jobs: dict[tuple[int, int], list[Entry]], rounds: int) -> dict[tuple[int, int], Mapping[Entry, Earned]]:
+        done = {}
+        for key, (earned, seconds) in _played(experiment, jobs, rounds, executor):
+            done[key] = earned
+            cpu.append(seconds)
+            if progress is not None and task is not None:
+                progress.advance(task)
+        return done
+
+    grid = [Entry(name, alpha) for name in plan.names for alpha in ALPHAS]
+    tuning = [TUNING_SEED + seed for seed in range(plan.tuning_seeds)]
+    tried = played({(size, seed): grid for size in plan.sizes for seed in tuning}, plan.tuning_rounds)
+    jobs: dict[tuple[int, int], list[Entry]] = {}
+    for size in plan.sizes:
+        alphas = best_alphas([tried[size, seed] for seed in tuning])
+        entries = [Entry(name, alphas[name]) for name in plan.names] + [Entry(name) for name in BOUNDS]
+        jobs |= {(size, seed): entries for seed in range(plan.seeds)}
+    results = played(jobs, plan.rounds)
+    at = experiment.checkpoints(plan.rounds)
+    table = [
+        row
+        for size in plan.sizes
+        for row in rows([results[size, seed] for seed in range(plan.seeds)], size=size, at=at)
+    ]
+    return Section(
+        title=title,
+        note=note,
+        rounds=plan.rounds,
+        seeds=plan.seeds,
+        tuned_on=(plan.tuning_seeds, plan.tuning_rounds),
+        seconds=time.monotonic() - began,
+        cpu_seconds=sum(cpu),
+        checkpoints=at.tolist(),
+        by_hour=by_hour,
+        rows=table,
+        verdicts=verdicts(table),
+    )
+
+
+Played = tuple[Mapping[Entry, Earned], float]
+
+
+def _played(
+    experiment: Experiment, jobs: dict[tuple[int, int], list[Entry]], rounds: int, executor: Executor | None
+) -> Iterator[tuple[tuple[int, int], Played]]:
+    """Yield the result of each job (size, seed) as it is done; without an executor here, one after the other."""
+    if executor is None:
+        for (size, seed), entries in jobs.items():
+            yield (size, seed), _play(experiment, entries, size, rounds, seed)
+        return
+    futures = {
+        executor.submit(_play, experiment, entries, size, rounds, seed): (size, seed)
+        for (size, seed), entries in jobs.items()
+    }
+    for future in as_completed(futures):
+        yield futures[future], future.result()
+
+
+def _play(experiment: Experiment, entries: list[Entry], size: int, rounds: int, seed: int) -> Played:
+    """Return a job's result and its processor time, which other work on the machine does not lengthen."""
+    began = time.process_time()
+    return experiment.play(entries, size=size, rounds=rounds, seed=seed), time.process_time() - began
+
+
+@contextmanager
+def pool(workers: int) -> Iterator[Executor | None]:
+    """Give processes that each keep to one core, or None for a single one: this one."""
+    if workers == 1:
+        yield None
+        return
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # BLAS threads would fight over the cores that the seeds fill
+    try:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as executor:
+            yield executor
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def trained(progress: Progress | None = None, *, epochs: int = 30, rows: int = 60_000) -> Encoder:
+    """Return the encoder of the simulated shop."""
+    task = None if progress is None else progress.add_task("training the encoder", total=None)
+    shop = shop_of(40_000)
+    step: Callable[[float], object] | None = None
+    if progress is not None and task is not None:
+        step = lambda error: progress.update(task, description=f"training the encoder, MSE {error:.5f}")  # noqa: E731
+    contexts = shop.contexts(np.random.default_rng(1), rows)
+    encoder = train(contexts, user_columns=shop.user_map.shape[1], seed=0, epochs=epochs, on_epoch=step)
+    if progress is not None and task is not None:
+        progress.update(task, total=1, completed=1)
+    return encoder
+
+
+def bars() -> Progress:
+    """Return the progress bars of an experiment."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True))

@@ -1,0 +1,162 @@
+"""Click logs in, an examination table and the click model that fits best out: the work behind `glimpse fit`."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from dataclasses import dataclass
+from typing import Final, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learner.click_models import CM, DCM, PBM, UBM
+from learner.click_models.implied import examination_of
+from learner.click_models.model import ClickModel
+from streams.offline.logs import LogError, Logs
+
+MODELS: Final[dict[str, type[ClickModel]]] = {"ubm": UBM, "pbm": PBM, "cm": CM, "dcm": DCM}
+FOLDS: Final = 5  # every fifth session is held out
+PARTS: Final = 20  # of the held-out lists, to see how far their verdicts differ
+
+
+class Columns(TypedDict):
+    """Lists as a click model takes them."""
+
+    items: NDArray[np.int64]
+    clicks: NDArray[np.float64]
+    queries: NDArray[np.int64] | None
+    sizes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well a model foretells lists that it did not learn from."""
+
+    perplexity: NDArray[np.float64]  # per rank: 1 is a prophet, 2 a coin
+    conditional_perplexity: float  # the clicks above being known, mean over ranks
+    log_likelihood: float  # of a row, the clicks above being known; higher is better
+    behind: float  # log-likelihood below the best model's …
+    behind_error: float  # … and its standard error
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A table to learn with, and how the models compare."""
+
+    model: str
+    examination: NDArray[np.float64]
+    observations: NDArray[np.int64]
+    scores: dict[str, Score]
+    recommended: str
+    trained_on: int  # lists, when the models were compared; the table is learned from all
+    judged_on: int
+    notes: list[str]
+
+
+def fit(logs: Logs, *, model: str = "ubm", held_out: Logs | None = None) -> Fit:
+    """Return the table of ``model`` from all of ``logs``, and all four models judged on lists that they did not see.
+
+    Without ``held_out`` every fifth session is kept back for that, or every fifth list if there are no sessions.
+    """
+    if model not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
+    everything = np.ones(len(logs), dtype=np.bool_)
+    if held_out is None:
+        judged = _held_out(logs)
+        train, test = columns(logs, ~judged), columns(logs, judged)
+    else:
+        train, test = columns(logs, everything), _same_numbers(logs, held_out)
+    notes: list[str] = []
+    scores = _scores(train, test, notes)
+    chosen = _fitted(MODELS[model], columns(logs, everything), notes)
+    examination, observations = examination_of(chosen, **columns(logs, everything))
+    if model == "dcm":
+        notes.append("DCM is no UBM: each cell is the mean chance that a user still reads there, over the log's rows")
+    return Fit(
+        model=model,
+        examination=examination,
+        observations=observations,
+        scores=scores,
+        recommended=max(scores, key=lambda name: scores[name].log_likelihood),
+        trained_on=len(train["sizes"]),
+        judged_on=len(test["sizes"]),
+        notes=list(dict.fromkeys(notes)),
+    )
+
+
+def columns(logs: Logs, rows: NDArray[np.bool_]) -> Columns:
+    """Return some lists as a click model takes them."""
+    queries = None if logs.queries is None else logs.queries[rows]
+    return Columns(items=logs.items[rows], clicks=logs.clicks[rows], queries=queries, sizes=logs.sizes[rows])
+
+
+def _held_out(logs: Logs) -> NDArray[np.bool_]:
+    """Return which lists to judge on: whole sessions, the same ones each time, none longer than the others."""
+    if logs.sessions is None:
+        judged = np.arange(len(logs)) % FOLDS == FOLDS - 1
+    else:
+        judged = np.array([zlib.crc32(session.encode()) % FOLDS == 0 for session in logs.sessions])
+    if judged.all() or not judged.any():
+        raise LogError(
+            f"{logs.name} has too few sessions ({len(logs)} lists) to hold some back; give other lists with --held-out"
+        )
+    return np.asarray(judged & (logs.sizes <= logs.sizes[~judged].max()))
+
+
+def _same_numbers(logs: Logs, other: Logs) -> Columns:
+    """Return the lists of another file with the item and query numbers of ``logs``; new ones get new numbers."""
+    if (logs.queries is None) != (other.queries is None):
+        raise LogError(f"{logs.name} and {other.name} must both have queries, or neither")
+    if type(logs.item_ids[0]) is not type(other.item_ids[0]):
+        raise LogError(f"item ids are {logs.item_ids[0]!r} in {logs.name} and {other.item_ids[0]!r} in {other.name}")
+    if other.positions > logs.positions:
+        at = int(np.argmax(other.sizes))
+        raise LogError(f"{other.place(at)} has {other.positions} items, {logs.name} at most {logs.positions}")
+    items = _renumbered(other.items, logs.item_ids, other.item_ids)
+    queries = None
+    if logs.queries is not None and other.queries is not None:
+        queries = _renumbered(other.queries, logs.query_ids, other.query_ids)
+    return Columns(items=items, clicks=other.clicks, queries=queries, sizes=other.sizes)
+
+
+def _renumbered(numbers: NDArray[np.int64], known: list[str], ids: list[str]) -> NDArray[np.int64]:
+    places = {name: number for number, name in enumerate(known)}
+    table = np.array([places.get(name, len(known) + number) for number, name in enumerate(ids)])
+    return np.where(numbers < 0, numbers, table[numbers])
+
+
+def _fitted(kind: type[ClickModel], train: Columns, notes: list[str]) -> ClickModel:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = kind().fit(**train)
+    notes.extend(str(warning.message) for warning in said)
+    return model
+
+
+def _scores(train: Columns, test: Columns, notes: list[str]) -> dict[str, Score]:
+    models = {name: _fitted(kind, train, notes) for name, kind in MODELS.items()}
+    parts = np.array_split(np.arange(len(test["sizes"])), min(PARTS, len(test["sizes"])))
+    likelihoods = {
+        name: np.array([model.log_likelihood(**_part(test, rows)) for rows in parts]) for name, model in models.items()
+    }
+    overall = {name: model.log_likelihood(**test) for name, model in models.items()}
+    best = max(overall, key=lambda name: overall[name])
+    scores = {}
+    for name, model in models.items():
+        apart = likelihoods[best] - likelihoods[name]
+        scores[name] = Score(
+            perplexity=model.perplexity_per_rank(**test),
+            conditional_perplexity=model.conditional_perplexity(**test),
+            log_likelihood=overall[name],
+            behind=overall[best] - overall[name],
+            behind_error=float(apart.std(ddof=1) / np.sqrt(len(parts))) if len(parts) > 1 else float("inf"),
+        )
+    return scores
+
+
+def _part(lists: Columns, rows: NDArray[np.int64]) -> Columns:
+    queries = None if lists["queries"] is None else lists["queries"][rows]
+    return Columns(
+        items=lists["items"][rows], clicks=lists["clicks"][rows], queries=queries, sizes=lists["sizes"][rows]
+    )

@@ -1,0 +1,150 @@
+"""A click log and a snapshot in, a table of estimates out: `glimpse evaluate` as people and programs see it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from learner.evaluate import Estimate, Interval
+from streams.config.examination import ExaminationError, read_examination
+from streams.offline.judge import ESTIMATORS, Options, Verdict, judge, logged
+from streams.offline.logs import LogError, read_logs
+from streams.offline.policy import read_snapshot, replay
+from streams.snapshots import name_of
+
+
+class EvaluateError(ValueError):
+    """Options or files that do not fit together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to judge, and how."""
+
+    logs: Path
+    policy: Path
+    estimators: tuple[str, ...] = ("ubm-ips",)
+    bucket: str | None = None
+    table: Path | None = None
+    size: int | None = None
+    temperature: float = 0.0
+    clip: float | None = None
+    normalise: bool = False
+    level: float = 0.95
+    draws: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What all the asked estimators say."""
+
+    policy: str
+    lists: int
+    contexts: int
+    logged: dict[str, tuple[float, float, float]]
+    verdicts: list[Verdict]
+    failed: dict[str, str]
+
+
+def evaluate(request: Request) -> Report:
+    """Return what a snapshot's policy would have earned on a log; one estimator alone may fail, of many not all."""
+    logs = read_logs(request.logs)
+    snapshot = read_snapshot(request.policy, request.bucket)
+    try:
+        options = Options(
+            request.clip, request.normalise, Interval(level=request.level, draws=request.draws, seed=request.seed)
+        )
+        table = None if request.table is None else read_examination(request.table)
+        found = replay(logs, snapshot, size=request.size, temperature=request.temperature, seed=request.seed)
+        verdicts, failed = [], {}
+        for name in request.estimators:
+            try:
+                verdicts.append(judge(logs, found, estimator=name, examination=table, options=options))
+            except LogError as error:
+                failed[name] = str(error)
+        if not verdicts:
+            raise LogError("; ".join(failed.values()))
+        return Report(
+            name_of(snapshot), len(logs), found.contexts, logged(found.log, options.interval), verdicts, failed
+        )
+    except ExaminationError as error:
+        raise EvaluateError(f"{request.table} {error}") from error
+    except LogError:
+        raise
+    except ValueError as error:  # of an option, said by the learner
+        raise EvaluateError(str(error)) from error
+
+
+def show(report: Report, console: Console) -> None:
+    """Print a report for people."""
+    table = Table(
+        title=f"{report.policy} on {report.lists} logged lists in {report.contexts} contexts",
+        caption="CTRs are per 100 lists; ESS: so many lists of its own would say as much",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for name in ("estimator", "CTR_sum", "CTR_set", "ESS", "unseen"):
+        table.add_column(name, justify="left" if name == "estimator" else "right", no_wrap=True)
+    table.add_row("the log itself", *(_span(*report.logged[metric]) for metric in ("sum", "set")), f"{report.lists}")
+    for verdict in report.verdicts:
+        first, *_ = verdict.estimates
+        cells = {each.metric: _span(each.value, each.low, each.high) for each in verdict.estimates}
+        spans = [cells.get(metric, "cannot tell") for metric in ("sum", "set")]
+        table.add_row(verdict.estimator, *spans, f"{first.effective_lists:.0f}", f"{first.unsupported:.0%}")
+    console.print(table)
+    for source in dict.fromkeys(verdict.estimates[0].propensities for verdict in report.verdicts):
+        names = [verdict.estimator for verdict in report.verdicts if verdict.estimates[0].propensities == source]
+        console.print(f"propensities of {', '.join(names)}: {source}", markup=False, highlight=False)
+    for warning in dict.fromkeys(warning for verdict in report.verdicts for warning in verdict.warnings):
+        names = [verdict.estimator for verdict in report.verdicts if warning in verdict.warnings]
+        console.print(f"warning, {', '.join(names)}: {warning}", markup=False, highlight=False)
+    for name, reason in report.failed.items():
+        console.print(f"no estimate: {name}: {reason}", markup=False, highlight=False)
+
+
+def as_json(report: Report) -> str:
+    """Return a report as one line for programs."""
+    return json.dumps(
+        {
+            "policy": report.policy,
+            "lists": report.lists,
+            "contexts": report.contexts,
+            "logged": {
+                f"ctr_{metric}": dict(zip(("value", "low", "high"), numbers, strict=True))
+                for metric, numbers in report.logged.items()
+            },
+            "estimates": [
+                {"estimator": verdict.estimator, **_numbers(each), "warnings": verdict.warnings}
+                for verdict in report.verdicts
+                for each in verdict.estimates
+            ],
+            "failed": report.failed,
+        }
+    )
+
+
+def chosen(estimators: list[str]) -> tuple[str, ...]:
+    """Return the estimators that were asked for, all for ``all``."""
+    return tuple(ESTIMATORS) if "all" in estimators else tuple(dict.fromkeys(estimators))
+
+
+def _numbers(estimate: Estimate) -> dict[str, Any]:
+    names = ("value", "standard_error", "low", "high", "effective_lists", "largest_weight", "clipped", "unsupported")
+    return {
+        "metric": f"ctr_{estimate.metric}",
+        **{name: getattr(estimate, name) for name in names},
+        "level": estimate.interval.level,
+        "interval": estimate.interval.name,
+        "propensities": estimate.propensities,
+    }
+
+
+def _span(value: float, low: float, high: float) -> str:
+    return f"{100 * value:.3g} ({100 * low:.3g}–{100 * high:.3g})"

@@ -1,0 +1,1 @@
+"""What a replay is made of: ranges, parts, comparison, provenance."""

@@ -1,0 +1,102 @@
+"""Replayed models and published snapshots in, how far they are apart out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from learner import Bandit
+from schemas.codec import MAX_BYTES, SchemaError, decode
+from schemas.records import Snapshot
+from streams.archiving.source import LogSource
+from streams.candidates import Candidates
+from streams.parameters import DirectoryParameters
+from streams.snapshots import Newest, SnapshotCorrupt, frozen, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A replayed model beside the live snapshot of its bucket."""
+
+    bucket: str
+    live: str  # name of the snapshot
+    same_sums: bool
+    rounds: int  # replayed − live
+    distance: float | None  # ‖θ − θ live‖; None where there is no θ to compare
+    overlap: float | None  # share of the top K that both name, when there are candidates
+
+    def __str__(self) -> str:
+        if self.same_sums:
+            return f"{self.bucket}: the same bits as {self.live}"
+        words = [f"{self.bucket}: {self.rounds:+d} lists against {self.live}"]
+        if self.distance is not None:
+            words.append(f"‖θ − θ live‖ = {self.distance:.6g}")
+        if self.overlap is not None:
+            words.append(f"top-K overlap {self.overlap:.1%}")
+        return ", ".join(words)
+
+
+def live_snapshots(source: LogSource) -> dict[str, Snapshot]:
+    """Return the newest snapshot of each bucket on a source's parameters topic; none when it has no such topic."""
+    gathered = Newest()
+    for snapshot in published(source):
+        gathered.add(snapshot)
+    return gathered.by_bucket
+
+
+def published(source: LogSource) -> Iterator[Snapshot]:
+    """Yield every snapshot record that the parameters topic still has, chunks as they are."""
+    if not source.has("parameters"):
+        return
+    for partition in range(source.partitions("parameters")):
+        for block in source.read("parameters", partition, *source.bounds("parameters", partition)):
+            for record in block.records():
+                try:
+                    found = decode(record.value or b"", max_bytes=2 * MAX_BYTES)
+                except SchemaError:
+                    continue  # somebody else's bytes, as the ranker's reader passes over them
+                if isinstance(found, Snapshot):
+                    yield found
+
+
+def snapshots_in(folder: Path, buckets: Mapping[str, object]) -> dict[str, Snapshot]:
+    """Return the snapshots in a directory such as a ranker reads."""
+    there = DirectoryParameters(folder)
+    return {name: snapshot for name in buckets if (snapshot := there.newest(name)) is not None}
+
+
+def compare(
+    models: Mapping[str, Bandit],
+    live: Mapping[str, Snapshot],
+    *,
+    candidates: Candidates | None = None,
+    size: int = 12,
+) -> list[Comparison]:
+    """Return how each model differs from its bucket's live snapshot, if there is one."""
+    return [_compare(models[name], live[name], candidates, size) for name in models if name in live]
+
+
+def _compare(model: Bandit, snapshot: Snapshot, candidates: Candidates | None, size: int) -> Comparison:
+    other = frozen(snapshot)
+    ours, theirs = model.state(), snapshot.state_arrays
+    same = (
+        model.name == snapshot.algorithm
+        and ours.keys() == theirs.keys()
+        and all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    )
+    distance = overlap = None
+    try:
+        if model.dim and model.dim == other.dim:
+            distance = float(np.linalg.norm(model.theta - other.theta))
+        if candidates is not None:
+            size = min(size, len(candidates.items))
+            tops = [
+                set(one.rank(candidates.contexts, size=size, items=candidates.items).tolist()) for one in (model, other)
+            ]
+            overlap = len(tops[0] & tops[1]) / size
+    except ArithmeticError as error:  # more was taken back than learned
+        raise SnapshotCorrupt(f"{name_of(snapshot)} cannot be compared: {error}") from error
+    return Comparison(snapshot.bucket, name_of(snapshot), same, model.rounds - snapshot.rounds, distance, overlap)
