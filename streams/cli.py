@@ -61,6 +61,10 @@ def demo(
     seed: Annotated[int, typer.Option(help="The same seed plays the same users and gives the same numbers.")] = 1,
     alpha: Annotated[float, typer.Option(min=0, help="Width of the confidence bound, the same for all.")] = 0.3,
     out: Annotated[Path, typer.Option(help="Where the logs and report.html go.")] = Path("demo"),
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="On Kafka as set, with a real join and learn process.")
+    ] = False,
+    config: Config = None,
 ) -> None:
     """Play all bandits against simulated users, in one process and without any server.
 
@@ -68,8 +72,9 @@ def demo(
     its bucket's ranker; impressions and clicks are logged, joined and learned; new snapshots go back to the rankers.
     """
     from streams.demo.command import run
+    from streams.settings import load
 
-    run(lists=lists, seed=seed, alpha=alpha, out=out)
+    run(lists=lists, seed=seed, alpha=alpha, out=out, kafka=load(config) if kafka else None)
 
 
 @cli.command()

@@ -1,11 +1,13 @@
-"""Simulated users in, a table and a report of what each bandit earned out: the closed loop in one process."""
+"""Simulated users in, a table and a report of what each bandit earned out: the closed loop, embedded or on Kafka."""
 
 from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping
-from dataclasses import replace
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from streams.demo.crowd import RANDOM, Crowd, Loop, Visit, buckets
+from streams.demo.live import LiveLoop
 from streams.demo.report import write_report
 from streams.demo.scores import Score, scores, table_of
 from streams.embedded import Embedded
@@ -21,23 +24,39 @@ from streams.ledger import Ledger
 from streams.ranker import Ranker
 from streams.settings import Settings
 
-START_MS = 1_750_000_000_000
 TICK_MS = 1000
-WAIT_S, LATENESS_S = 20.0, 40.0
 
 
-def demo_settings(alpha: float) -> Settings:
-    """Return the settings of the demo: one bucket per algorithm, and short waits."""
-    return Settings(buckets=buckets(alpha), wait_s=WAIT_S, lateness_s=LATENESS_S, publish_every_s=1.0)
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where the demo plays: how users' time runs, and how long to wait until everything is learned."""
+
+    start_ms: int | None  # None: when it begins
+    lists_per_s: int
+    wait_s: float
+    lateness_s: float
+    settle_s: tuple[float, ...]  # after the horizon: until all is learned, until no click waits for a list any more
+
+    def settings(self, alpha: float, known: Settings) -> Settings:
+        """Return the demo's settings: one bucket per algorithm and short waits, on the known servers."""
+        return replace(
+            known, buckets=buckets(alpha), wait_s=self.wait_s, lateness_s=self.lateness_s, publish_every_s=1.0
+        )
 
 
-def play(loop: Loop, crowd: Crowd, settings: Settings, *, lists: int, view: View) -> list[Visit]:
-    """Return what happened when ``lists`` lists were shown, 100 a second of the users' time, and all was learned."""
-    rankers = {name: loop.ranker(name, stale_after_s=math.inf) for name in settings.buckets}  # its clock is simulated
+# In a directory time is simulated, so the same seed gives the same numbers; on Kafka it is the clock's.
+EMBEDDED = Stage(start_ms=1_750_000_000_000, lists_per_s=100, wait_s=20.0, lateness_s=40.0, settle_s=(1.0, 302.0))
+
+LIVE = Stage(start_ms=None, lists_per_s=400, wait_s=5.0, lateness_s=10.0, settle_s=(5.0,))
+
+
+def play(loop: Loop, crowd: Crowd, stage: Stage, names: Iterable[str], *, lists: int, view: View) -> list[Visit]:
+    """Return what happened when ``lists`` lists were shown and all was learned."""
+    rankers = {name: loop.ranker(name, stale_after_s=math.inf) for name in names}
     visits: list[Visit] = []
-    now_ms = START_MS
+    now_ms = int(time.time() * 1000) if stage.start_ms is None else stage.start_ms
     while len(visits) < lists or crowd.waiting:
-        number = min(100, lists - len(visits))
+        number = min(stage.lists_per_s, lists - len(visits))
         visits += crowd.visits(rankers, from_ms=now_ms, to_ms=now_ms + TICK_MS, number=number)
         now_ms += TICK_MS
         loop.append(crowd.arrived(now_ms), at_ms=now_ms)
@@ -45,8 +64,8 @@ def play(loop: Loop, crowd: Crowd, settings: Settings, *, lists: int, view: View
         for ranker in rankers.values():
             ranker.refresh()
         view.show(visits)
-    loop.step(now_ms + int(1000 * settings.horizon_s) + TICK_MS)  # every list is closed and learned
-    loop.step(now_ms + int(1000 * (settings.horizon_s + settings.future_s)) + 2 * TICK_MS)  # no click still waits
+    for later_s in stage.settle_s:
+        loop.step(now_ms + int(1000 * (stage.wait_s + stage.lateness_s + later_s)))
     for ranker in rankers.values():
         ranker.refresh()
     return visits
@@ -83,37 +102,50 @@ def distances(rankers: Mapping[str, Ranker], taste: np.ndarray) -> dict[str, flo
     return {name: float(np.linalg.norm(theta - taste)) for name, theta in known.items() if len(theta) == len(taste)}
 
 
-def run(*, lists: int = 30_000, seed: int = 1, alpha: float = 0.3, out: Path = Path("demo")) -> list[Score]:
-    """Play the closed loop of every bucket on a directory; print what each earned and write ``out``/report.html."""
+def run(
+    *, lists: int = 30_000, seed: int = 1, alpha: float = 0.3, out: Path = Path("demo"), kafka: Settings | None = None
+) -> list[Score]:
+    """Play the closed loop of every bucket, print what each earned and write ``out``/report.html.
+
+    It plays on a directory in this process, or with ``kafka`` on topics of its own there, with real jobs.
+    """
     console = Console()
-    settings = demo_settings(alpha)
+    stage = EMBEDDED if kafka is None else LIVE
+    settings = stage.settings(alpha, kafka or Settings())
     crowd = Crowd(seed, settings.buckets)
-    if (out / "log").exists():
-        shutil.rmtree(out / "log")  # an earlier demo's
     console.print(
         f"{lists:,} lists of 10 out of 2,000 candidates, for users in {len(settings.buckets)} buckets; α = {alpha}, "
         f"seed {seed}.\nClicks come late, twice and out of order; every bucket learns only from its own users.\n"
     )
-    with Embedded(out / "log", settings) as loop:
+    with LiveLoop(settings) if kafka else embedded(out / "log", settings) as loop:
         with View(lists, console) as view:
-            visits = play(loop, crowd, settings, lists=lists, view=view)
+            visits = play(loop, crowd, stage, settings.buckets, lists=lists, view=view)
         rankers = {name: loop.ranker(name) for name in settings.buckets}
         linear = distances({name: each for name, each in rankers.items() if name != RANDOM}, crowd.world.users.taste)
         done = [replace(score, distance=linear.get(score.bucket)) for score in scores(visits)]
         thetas = {name: rankers[name].snapshot.theta_array for name in linear}
-        ledger = loop.ledgers[0]
+        ledgers = loop.ledgers
     console.print(table_of(done))
-    console.print(balance(ledger))
+    console.print(balance(ledgers.values()))
     page = write_report(out / "report.html", visits, done, thetas=thetas, world=crowd.world, seed=seed, alpha=alpha)
-    console.print(
-        f"\nCurves, the examination table and θ against the truth: {page}\nThe logs themselves: {out / 'log'}"
-    )
+    console.print(f"\nCurves, the examination table and θ against the truth: {page}")
+    if kafka is None:
+        console.print(f"The logs themselves: {out / 'log'}")
     return done
 
 
-def balance(ledger: Ledger) -> str:
-    """Return where all events went, in two lines."""
-    counts = ledger.counts()
+def embedded(folder: Path, settings: Settings) -> Embedded:
+    """Return an embedded runner on an empty folder; an earlier demo's is removed."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    return Embedded(folder, settings)
+
+
+def balance(ledgers: Iterable[Ledger]) -> str:
+    """Return where all events of all partitions went, in two lines."""
+    counts = Counter[str]()
+    for ledger in ledgers:
+        counts.update(ledger.counts())
     impressions = ("lists", "open", "duplicates", "too_late", "dead_impressions")
     clicks = ("used", "repeated", "waiting", "late", "dead_clicks")
 

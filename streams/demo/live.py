@@ -1,0 +1,101 @@
+"""The demo's events in, its rankers' snapshots out, through real join and learn processes on Kafka."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from streams import app, join_job, topics
+from streams.client import EventWriter
+from streams.events import Event
+from streams.joining.commits import join_commits
+from streams.ledger import Ledger
+from streams.parameters import SnapshotMissing
+from streams.ranker import Ranker
+from streams.replay import open_source
+from streams.settings import Settings
+
+PATIENCE_S = 60.0  # for both jobs to be up
+
+
+class LiveLoop:
+    """The same loop as the embedded runner, at the pace of the clock: topics of its own, a join and a learn process."""
+
+    def __init__(self, settings: Settings) -> None:
+        prefix = f"demo-{uuid.uuid4().hex[:8]}-"
+        self.settings = replace(settings, topic_prefix=prefix, web_port=0, join_web_port=0, redis=None)
+        topics.create(self.settings)
+        spawn = multiprocessing.get_context("spawn")
+        self._jobs = [
+            spawn.Process(target=run_join, args=(self.settings,), name="join", daemon=True),
+            spawn.Process(target=run_learn, args=(self.settings,), name="learn", daemon=True),
+        ]
+        for job in self._jobs:
+            job.start()
+        self._events = EventWriter(self.settings)
+        self._rankers: list[Ranker] = []
+
+    def append(self, events: Iterable[Event], *, at_ms: int) -> None:
+        """Write events to Kafka once the clock has come to ``at_ms``."""
+        self._sleep_until(at_ms)
+        for event in events:
+            self._events.send(event)
+
+    def step(self, now_ms: int) -> None:
+        """Let time pass; the jobs do the rest."""
+        self._sleep_until(now_ms)
+
+    def _sleep_until(self, at_ms: int) -> None:
+        while (left_s := at_ms / 1000 - time.time()) > 0:
+            for job in self._jobs:
+                if not job.is_alive():
+                    raise RuntimeError(f"the {job.name} process has ended with code {job.exitcode}")
+            time.sleep(min(left_s, 1.0))
+
+    def ranker(self, bucket: str, **options: Any) -> Ranker:
+        """Return a ranker on the parameters topic; the first ones wait until the learner is up."""
+        give_up_at = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                ranker = Ranker.from_kafka(self.settings, bucket=bucket, **{"refresh_s": None, **options})
+            except SnapshotMissing:
+                if time.monotonic() > give_up_at:
+                    raise
+                time.sleep(0.5)
+            else:
+                self._rankers.append(ranker)
+                return ranker
+
+    @property
+    def ledgers(self) -> dict[int, Ledger]:
+        """What became of the events of each partition, by the join's last commits."""
+        commits = join_commits(open_source("kafka", self.settings))
+        return {number: commit.ledger for number, commit in commits.items()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for ranker in self._rankers:
+            ranker.close()
+        self._events.close()
+        for job in self._jobs:
+            job.terminate()
+        for job in self._jobs:
+            job.join(15)
+
+
+def run_join(settings: Settings) -> None:
+    """Be the join process."""
+    sys.exit(join_job.run(settings, start="earliest"))
+
+
+def run_learn(settings: Settings) -> None:
+    """Be the learn process."""
+    sys.exit(app.run(settings))

@@ -1,0 +1,62 @@
+"""The demo: the same seed gives the same numbers, every event is accounted for, and θ is found."""
+
+import math
+
+import numpy as np
+import pytest
+
+from streams.demo.command import balance, run
+from streams.demo.scores import lift_of
+from streams.ledger import Ledger
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """Two small demos with the same seed: their scores and their folders."""
+    folders = [tmp_path_factory.mktemp("demo") for _ in range(2)]
+    return [run(lists=6000, seed=1, out=folder) for folder in folders], folders
+
+
+def test_the_same_seed_gives_the_same_numbers(played):
+    (first, second), _ = played
+    assert first == second
+    assert first[0].bucket == "random"
+    assert len(first) == 6
+
+
+def test_examination_finds_the_taste_best(played):
+    (scores, _), _ = played
+    distance = {score.bucket: score.distance for score in scores if score.distance is not None}
+    assert set(distance) == {"cm-linucb", "c2ucb", "dcm-linucb", "ubm-linucb"}
+    assert min(distance, key=distance.get) == "ubm-linucb"
+    assert all(score.ctr_sum > 1.2 * scores[0].ctr_sum for score in scores if score.bucket in distance)
+
+
+def test_the_report_is_one_page_with_its_pictures_inside(played):
+    _, (folder, _) = played
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 4
+    assert "ubm-linucb" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+
+
+def test_a_second_demo_in_the_same_folder_starts_anew(played, tmp_path):
+    (expected, _), _ = played
+    run(lists=600, seed=5, out=tmp_path)
+    assert run(lists=6000, seed=1, out=tmp_path) == expected
+
+
+def test_the_balance_names_what_there_was():
+    ledgers = [Ledger(impressions=5, lists=4, duplicates=1, clicks=2, used=2), Ledger(impressions=1, too_late=1)]
+    assert balance(ledgers) == "6 impressions = 4 lists + 1 duplicates + 1 too late\n2 clicks = 2 used"
+
+
+def test_the_interval_of_a_lift_covers():
+    random = np.random.default_rng(0)
+    inside = 0
+    for _ in range(300):
+        lift, margin = lift_of(random.poisson(1.2, 2000).astype(float), random.poisson(1.0, 2000).astype(float))
+        inside += abs(lift - 0.2) <= margin
+    assert 0.92 <= inside / 300 <= 0.98
+    assert not math.isnan(lift_of(np.zeros(5), np.zeros(5))[0])
