@@ -268,32 +268,6 @@ def lag(
         raise typer.Exit(2) from error
 
 
-@cli.command()
-def experiment(
-    name: Annotated[str, typer.Argument(help="yandex, taobao (simulated) or online (simulated).")],
-    logs: Annotated[Path | None, typer.Option(help="The click log of yandex: JSON lines, plain or gzip.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder of the report; else experiment-<name>.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=100, help="Lists per algorithm and seed; else as reported.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Worlds that everything is played in.")] = 10,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
-) -> None:
-    """Redo an experiment of the paper: tables, intervals and curves as HTML, PNG, Markdown, JSON and CSV."""
-    from streams.offline import experiment as work
-
-    folder = out or Path(f"experiment-{name}")
-    more = {} if rounds is None else {"rounds": rounds}
-    if name == "yandex":
-        if logs is None:
-            raise CommandError("glimpse experiment yandex needs a click log: --logs pages.jsonl.gz")
-        work.run_yandex(logs, folder, seeds=seeds, workers=workers, **more)
-    elif name == "taobao":
-        work.run_taobao(folder, seeds=seeds, workers=workers, **more)
-    elif name == "online":
-        work.run_online(folder, seeds=seeds, workers=workers, **more)
-    else:
-        raise CommandError(f"there are the experiments yandex, taobao and online; {name!r} is none of them")
-
-
 def with_buckets(config: Path | None) -> Settings:
     """Return the settings of a command that needs to know the buckets."""
     from streams.settings import SettingsError, load

@@ -1,7 +1,8 @@
-"""glimpse fit, evaluate: commands on click logs, thin around the work."""
+"""glimpse fit, evaluate, experiment: commands on click logs, thin around the work."""
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,10 @@ LogFile = Annotated[
     Path,
     typer.Argument(help='JSON lines {"query": "q", "items": [7, 8], "clicks": [0, 1]}, plain or gzip.'),
 ]
+
+
+class ExperimentError(RuntimeError):
+    """An experiment that cannot be played as asked."""
 
 
 class ModelName(StrEnum):
@@ -97,3 +102,29 @@ def evaluate(
         print(work.as_json(report))
     else:
         work.show(report, Console())
+
+
+@commands.command()
+def experiment(
+    name: Annotated[str, typer.Argument(help="yandex, taobao (simulated) or online (simulated).")],
+    logs: Annotated[Path | None, typer.Option(help="The click log of yandex: JSON lines, plain or gzip.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder of the report; else experiment-<name>.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=100, help="Lists per algorithm and seed; else as reported.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Worlds that everything is played in.")] = 10,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+) -> None:
+    """Redo an experiment of the paper: tables, intervals and curves as HTML, PNG, Markdown, JSON and CSV."""
+    from streams.offline import experiment as work
+
+    folder = out or Path(f"experiment-{name}")
+    more = {} if rounds is None else {"rounds": rounds}
+    if name == "yandex":
+        if logs is None:
+            raise ExperimentError("glimpse experiment yandex needs a click log: --logs pages.jsonl.gz")
+        work.run_yandex(logs, folder, seeds=seeds, workers=workers, **more)
+    elif name == "taobao":
+        work.run_taobao(folder, seeds=seeds, workers=workers, **more)
+    elif name == "online":
+        work.run_online(folder, seeds=seeds, workers=workers, **more)
+    else:
+        raise ExperimentError(f"there are the experiments yandex, taobao and online; {name!r} is none of them")
