@@ -7,6 +7,7 @@ import time
 import pytest
 from exactly_once import BUCKETS, LATENESS_S, WAIT_S, Feed, Learned, events
 from jobs import Jobs, wait_until
+from joined import commits
 
 COMMANDS = {"join": ("join", "--from", "earliest"), "learn": ("learn",)}
 FREEZE_S = 13.0  # beyond the session timeout of both jobs
@@ -54,6 +55,10 @@ def test_five_kills_of_each_kind_and_a_long_freeze(pipeline):
         wait_until(result.complete, timeout_s=120, jobs=jobs)
         time.sleep(2)
         assert result.complete(), result.differences()
+        ledgers = [commit.ledger for commit in commits(settings)]
+        assert all(ledger.balanced for ledger in ledgers)
+        assert sum(ledger.impressions for ledger in ledgers) == len(impressions)
+        assert sum(ledger.clicks for ledger in ledgers) == len(clicks)
     finally:
         result.close()
 
