@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from threading import Lock
@@ -16,7 +17,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class Family:
+class Family(ABC):
     """One metric with all its label values."""
 
     kind = "untyped"
@@ -47,11 +48,13 @@ class Family:
             raise ValueError(f"{self.name} has the labels {self.labels}, got {tuple(labels)}")
         return tuple(str(labels[name]) for name in self.labels)
 
+    @abstractmethod
     def _drop(self, key: tuple[str, ...]) -> None:
-        raise NotImplementedError
+        """Forget what was counted under some labels."""
 
+    @abstractmethod
     def _samples(self) -> Iterator[tuple[str, list[tuple[str, str]], float]]:
-        raise NotImplementedError
+        """Yield a suffix of the name, labels and a value for each line."""
 
 
 class Gauge(Family):

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ class LocalServerError(RuntimeError):
     """A local server that could not be started, with the reason and what to do."""
 
 
-class LocalServer:
+class LocalServer(ABC):
     """A server process of this machine that keeps all it writes in one folder.
 
     It outlives the Python process that started it, so that ``glimpse down`` can stop what ``glimpse up`` started: its
@@ -47,13 +48,13 @@ class LocalServer:
         """Where the server's own words are."""
         return self.folder / f"{self.name}.log"
 
+    @abstractmethod
     def command(self) -> Sequence[str]:
         """Return the command line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answers(self) -> bool:
         """Return whether the server can be used, not only reached."""
-        raise NotImplementedError
 
     def environment(self) -> Mapping[str, str]:
         """Return the environment of the server."""
