@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from kafka.errors import AuthorizationError, KafkaError, TopicAlreadyExistsError, for_code
 
 from streams.settings import Settings
 
@@ -50,6 +50,27 @@ class Topic:
     partitions: int
     config: Mapping[str, str]
     keep_s: float = 0.0  # what must be kept at least
+
+
+class Found(NamedTuple):
+    """A topic as the broker describes it."""
+
+    topic_id: str
+    partitions: int
+    readable: bool
+
+
+def described(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Found]:
+    """Return the topics that are there; of one whose description is refused only that it must not be read."""
+    found = {}
+    for topic in client.describe_topics(list(names)):
+        allowed = topic.get("authorized_operations")  # old brokers do not tell
+        if topic["error_code"] and issubclass(for_code(topic["error_code"]), AuthorizationError):
+            found[topic["name"]] = Found("", 0, readable=False)
+        elif topic["partitions"]:
+            readable = allowed is None or "READ" in allowed
+            found[topic["name"]] = Found(str(topic["topic_id"]), len(topic["partitions"]), readable)
+    return found
 
 
 def specs(settings: Settings) -> list[Topic]:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from streams.dashboard.source import TOPICS, Entry, Look
 from streams.parameters import SourceAway
 from streams.settings import Settings
+from streams.topics import described
 
 WHOLE = ("samples", "parameters", "dead-letters")
 EVENTS = ("impressions", "clicks")
@@ -24,7 +26,7 @@ ANSWER_MS = 5_000
 RECENT_EVENTS = 2_000  # of each event topic, read at the start
 HISTORY_BYTES = 16 << 20  # a look's share of the history
 EVENT_PARTITIONS = 16  # whose events are read at most: each costs something, however little is in it
-LOOK_FOR_TOPICS_S = 5.0
+SEARCH_S, SEARCH_SOON_S = 60.0, 5.0  # between two questions for topics; soon while some are missing or refused
 MINUTE_MS = 60_000
 PAST_MS = [*(hour * 60 * MINUTE_MS for hour in range(24, 2, -2)), *(m * MINUTE_MS for m in range(120, 30, -5))]
 PAST_MS += [minute * MINUTE_MS for minute in range(30, -1, -1)]
@@ -61,12 +63,16 @@ class KafkaSource:
         self._topics = {settings.topic_prefix + topic: topic for topic in TOPICS}
         self._consumer: Any = None  # assigned to what is read just now
         self._asker: Any = None  # assigned to all and never polled: a consumer forgets where its other topics are
-        self._places: Places = {}  # the next offset to read; kept while the broker is away
-        self._ends: Places = {}
+        self._admin: Any = None  # tells missing topics from refused ones
+        self._places: Places = {}  # the next offset to read; kept while the broker or a right is away
+        self._ends: Places = {}  # of what may be read
+        self._entries: dict[str, list[Entry]] = {}  # read and not handed out yet
+        self._ids: dict[str, str] = {}
         self._skipped: dict[str, int] = {}
         self._missing: tuple[str, ...] = ()
+        self._refused: tuple[str, ...] = ()
         self._chosen: set[int] = set()  # partitions whose events are read
-        self._in_history = True
+        self._in_history = False  # reading what was there before this page
         self._looked_at = self._searched_at = 0.0
 
     @property
@@ -77,7 +83,11 @@ class KafkaSource:
     def look(self) -> Look:
         """Return what was added since the last look, or raise SourceAway; the next look connects again."""
         try:
-            return self._look()
+            try:
+                return self._look()
+            except TopicAuthorizationFailedError:  # a right was taken away; the other topics may still be read
+                self.close()
+                return self._look()
         except (KafkaError, KeyError) as error:  # kafka-python leaves out partitions that have no leader yet
             self.close()
             words = f"no answer about {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
@@ -85,53 +95,54 @@ class KafkaSource:
 
     def close(self) -> None:
         """Let go of the broker."""
-        for consumer in (self._consumer, self._asker):
-            if consumer is not None:
-                consumer.close()
-        self._consumer = self._asker = None
+        for client in (self._consumer, self._asker, self._admin):
+            if client is not None:
+                client.close()
+        self._consumer = self._asker = self._admin = None
 
     def _look(self) -> Look:
         now = self._clock()
-        if self._asker is None:
+        if self._admin is None:
             self._connect()
-        if self._missing and now - self._searched_at > LOOK_FOR_TOPICS_S:
+        elif now - self._searched_at > (SEARCH_SOON_S if self._missing or self._refused else SEARCH_S):
             self._search()
-        before, self._ends = self._ends, self._asker.end_offsets(list(self._places), timeout_ms=ANSWER_MS)
-        past: list[tuple[int, dict[str, int]]] = []
-        if not before:
-            self._begin(now)
-            past = self._past(int(now * 1000))
+        before = self._ends
+        self._ends = self._asker.end_offsets(list(self._asker.assignment()), timeout_ms=ANSWER_MS)
+        past = self._begin(now)
         self._follow_recreated()
         elapsed = min(max(now - self._looked_at, 0.5), 30.0)
         self._looked_at = now
         self._choose(before, elapsed)
         self._skipped = {}
-        entries: dict[str, list[Entry]] = {}
-        whole = self._wanted(WHOLE, self._places)
+        whole = self._wanted(WHOLE, self._ends)
         size = HISTORY_BYTES if self._in_history else int(self._bytes_per_s * elapsed)
-        self._read(whole, entries, most_bytes=size, skip=not self._in_history)
-        self._in_history = self._in_history and bool(self._wanted(WHOLE, self._places))
-        events = self._wanted(EVENTS, [place for place in self._places if place.partition in self._chosen])
-        self._read(events, entries, most_records=int(self._events_per_s * elapsed), skip=True)
+        self._read(whole, most_bytes=size, skip=not self._in_history)
+        self._in_history = self._in_history and bool(self._wanted(WHOLE, self._ends))
+        events = self._wanted(EVENTS, [place for place in self._ends if place.partition in self._chosen])
+        self._read(events, most_records=int(self._events_per_s * elapsed), skip=True)
         ends: dict[str, dict[int, int]] = {}
         for place, end in self._ends.items():
             ends.setdefault(self._topics[place.topic], {})[place.partition] = end
-        sampled = len(self._chosen), len(ends.get("impressions", {}))
+        entries, self._entries = self._entries, {}
         return Look(
             int(now * 1000),
             entries,
             ends,
             self._skipped,
             self._missing,
+            self._refused,
             behind=self._in_history,
-            sampled=sampled,
+            sampled=(len(self._chosen), len(ends.get("impressions", {}))),
             past=past,
         )
 
     def _connect(self) -> None:
-        options = self._settings.kafka_client() | {
+        client = self._settings.kafka_client() | {
             "bootstrap_timeout_ms": ANSWER_MS,
             "client_id": "glimpse-dashboard",
+            "reconnect_backoff_max_ms": 2_000,
+        }
+        options = client | {
             "group_id": None,
             "enable_auto_commit": False,
             "auto_offset_reset": "earliest",
@@ -139,36 +150,42 @@ class KafkaSource:
             "allow_auto_create_topics": False,
             "max_partition_fetch_bytes": 1 << 18,  # small, so that each partition gets its turn; a record may be larger
             "fetch_max_wait_ms": 100,  # only asked when there is something; a longer wait would hold up the next look
-            "reconnect_backoff_max_ms": 2_000,
             "metrics_enabled": False,
         }
         self._consumer = KafkaConsumer(**options)
         self._asker = KafkaConsumer(**options)
+        self._admin = KafkaAdminClient(**client, request_timeout_ms=ANSWER_MS)
         self._search()
 
     def _search(self) -> None:
+        """Ask which topics there are and which of them may be read."""
         self._searched_at = self._clock()
-        found: Places = {}
-        missing = []
-        for name in self._topics:
-            partitions = self._asker.partitions_for_topic(name)
-            if not partitions:
-                missing.append(name)
-            for number in partitions or ():
-                place = TopicPartition(name, number)
-                found[place] = self._places.get(place, 0)
-        if set(found) != set(self._places):
-            self._ends = {}
-        self._places, self._missing = found, tuple(missing)
-        self._asker.assign(list(found))
+        found = described(self._admin, self._topics)
+        self._missing = tuple(name for name in self._topics if name not in found)
+        self._refused = tuple(name for name in self._topics if name in found and not found[name].readable)
+        readable = {name: topic for name, topic in found.items() if topic.readable}
+        for name, topic in readable.items():
+            if self._ids.setdefault(name, topic.topic_id) != topic.topic_id:  # deleted and made again
+                self._places = {place: offset for place, offset in self._places.items() if place.topic != name}
+                self._ids[name] = topic.topic_id
+        self._asker.assign(
+            [TopicPartition(name, number) for name, topic in readable.items() for number in range(topic.partitions)]
+        )
 
-    def _begin(self, now: float) -> None:
-        """Set places that were never read: some history of what is read whole, and the newest events."""
-        begins = self._asker.beginning_offsets(list(self._places), timeout_ms=ANSWER_MS) if self._places else {}
-        fresh = [place for place, offset in self._places.items() if offset == 0]
+    def _begin(self, now: float) -> list[tuple[int, dict[str, int]]]:
+        """Set places that were never read: some history of what is read whole, and the newest events.
+
+        Returns how far these had grown at times of the past.
+        """
+        fresh = [place for place in self._ends if place not in self._places]
+        if not fresh:
+            return []
+        past = self._past(fresh, int(now * 1000))
+        begins = self._asker.beginning_offsets(fresh, timeout_ms=ANSWER_MS)
         since = int((now - self._history_s) * 1000)
         timed = {place: since for place in fresh if self._topics[place.topic] in ("samples", "dead-letters")}
         found = self._asker.offsets_for_times(timed, timeout_ms=ANSWER_MS) if timed else {}
+        places = {}
         for place in fresh:
             topic, end = self._topics[place.topic], self._ends[place]
             if topic == "parameters":
@@ -176,21 +193,24 @@ class KafkaSource:
             elif place in timed:
                 start = found[place].offset if found.get(place) is not None else end
             else:
-                copies = sum(1 for other in self._places if other.topic == place.topic)
+                copies = sum(1 for other in self._ends if other.topic == place.topic)
                 start = end - RECENT_EVENTS // copies if topic in EVENTS else end
-            self._places[place] = max(start, begins[place])
+            places[place] = max(start, begins[place])
+        self._places |= places
+        self._in_history = True
+        return past
 
-    def _past(self, now_ms: int) -> list[tuple[int, dict[str, int]]]:
+    def _past(self, places: list[TopicPartition], now_ms: int) -> list[tuple[int, dict[str, int]]]:
         """Return how far each topic had grown at times of the past, as the time stamps of its records tell."""
         found = []
         for ago_ms in PAST_MS:
             at_ms = now_ms - ago_ms
-            offsets = self._asker.offsets_for_times(dict.fromkeys(self._places, at_ms), timeout_ms=ANSWER_MS)
+            offsets = self._asker.offsets_for_times(dict.fromkeys(places, at_ms), timeout_ms=ANSWER_MS)
             sums: dict[str, int] = {}
-            for place, end in self._ends.items():
+            for place in places:
                 at = offsets.get(place)
                 topic = self._topics[place.topic]
-                sums[topic] = sums.get(topic, 0) + (end if at is None else at.offset)
+                sums[topic] = sums.get(topic, 0) + (self._ends[place] if at is None else at.offset)
             found.append((at_ms, sums))
         return found
 
@@ -218,22 +238,19 @@ class KafkaSource:
             if chosen and left < 0:
                 break
             chosen.add(number)
-        for place in self._places:
+        for place in self._ends:
             if place.partition in chosen - self._chosen and self._chosen and self._topics[place.topic] in EVENTS:
                 self._places[place] = self._ends[place]  # begin with what comes now, as its clicks come later
         self._chosen = chosen
 
     def _wanted(self, topics: Iterable[str], places: Iterable[TopicPartition]) -> list[TopicPartition]:
         return [
-            place
-            for place in places
-            if self._topics[place.topic] in topics and self._places[place] < self._ends.get(place, 0)
+            place for place in places if self._topics[place.topic] in topics and self._places[place] < self._ends[place]
         ]
 
     def _read(
         self,
         places: list[TopicPartition],
-        entries: dict[str, list[Entry]],
         *,
         skip: bool,
         most_bytes: int = 1 << 62,
@@ -250,7 +267,7 @@ class KafkaSource:
         while left and most_bytes > 0 and most_records > 0 and time.monotonic() < give_up_at:
             batches = self._consumer.poll(timeout_ms=100, max_records=min(500, most_records))
             for place, records in batches.items():
-                found = entries.setdefault(self._topics[place.topic], [])
+                found = self._entries.setdefault(self._topics[place.topic], [])
                 for record in records:
                     found.append(Entry(record.partition, record.offset, record.timestamp, record.key, record.value))
                     most_bytes -= len(record.value or b"")

@@ -27,6 +27,7 @@ class Look:
     ends: dict[str, dict[int, int]] = field(default_factory=dict)  # topic -> partition -> next offset
     skipped: dict[str, int] = field(default_factory=dict)  # offsets passed over, because there were too many to read
     missing: tuple[str, ...] = ()  # topics that are not there, by their full names
+    refused: tuple[str, ...] = ()  # topics that must not be read
     behind: bool = False  # history is still being read; look again at once
     sampled: tuple[int, int] = (0, 0)  # partitions of events that are read, of how many
     past: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # time -> topic -> offsets before it, rising

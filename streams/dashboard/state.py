@@ -145,6 +145,8 @@ class State:
             "behind": self._look.behind,
             "waiting": self._look.at_ms == 0,
             "missing": list(self._look.missing),
+            "refused": list(self._look.refused),
+            "user": self.settings.kafka_username or "",
             "skipped": dict(self._skipped),  # a copy: a page compares it with what it was sent
             "sampled": list(self._look.sampled),
             "consumers": self.consumers,

@@ -7,14 +7,15 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import AuthorizationError, KafkaError, for_code
+from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from streams.lagging.commit_records import Committed
 from streams.lagging.count import RecordCounter
-from streams.lagging.facts import Found, Keeping, LogState, Look, Unread
+from streams.lagging.facts import Keeping, LogState, Look, Unread
 from streams.lagging.logs import PATIENCE_MS, reader
 from streams.settings import Settings
+from streams.topics import Found, described
 
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
@@ -36,17 +37,8 @@ class Broker:
             client.close()
 
     def topics(self, names: Iterable[str]) -> dict[str, Found]:
-        """Return the topics that are there and may be seen."""
-        found = {}
-        for topic in self._admin.describe_topics(list(names)):
-            error = for_code(topic["error_code"])
-            if topic["error_code"] and issubclass(error, AuthorizationError):
-                raise error(topic["name"])
-            allowed = topic.get("authorized_operations")  # old brokers do not tell
-            if topic["partitions"]:
-                readable = allowed is None or "READ" in allowed
-                found[topic["name"]] = Found(str(topic["topic_id"]), len(topic["partitions"]), readable)
-        return found
+        """Return the topics that are there."""
+        return described(self._admin, names)
 
     def keeping(self, names: Iterable[str]) -> dict[str, Keeping]:
         """Return how long each topic keeps records, and whose clock stamps them."""

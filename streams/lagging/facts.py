@@ -12,14 +12,6 @@ from streams.lagging.commit_records import Committed, standing_of
 from streams.lagging.rules import Facts, Mark, OpenTransaction
 
 
-class Found(NamedTuple):
-    """A topic as the broker describes it."""
-
-    topic_id: str
-    partitions: int
-    readable: bool
-
-
 class LogState(NamedTuple):
     """Where a partition begins and ends."""
 

@@ -14,12 +14,12 @@ from kafka.errors import AuthorizationError, KafkaError, TopicAuthorizationFaile
 from streams.lag import GroupLag, Report, partition_lag
 from streams.lagging.broker import Broker
 from streams.lagging.commit_records import TOPIC, Committed, Place
-from streams.lagging.facts import Found, Keeping, Look, facts_of, newest_last, reading_from
+from streams.lagging.facts import Keeping, Look, facts_of, newest_last, reading_from
 from streams.lagging.history import Ends
 from streams.lagging.logs import CommitLog, ProgressLog
 from streams.lagging.rules import Window
 from streams.settings import Settings
-from streams.topics import Topics
+from streams.topics import Found, Topics
 
 CONFIG_S = 60.0  # topics' configs are asked for again after so long
 
@@ -154,11 +154,8 @@ class LagReader:
             raise LagError(f"no topic {', '.join(missing)} on Kafka at {self.settings.kafka}; create: glimpse topics")
         unread = [name for name in names if not found[name].readable]
         if unread:
-            raise TopicAuthorizationFailedError(f"no READ on {', '.join(unread)}")
-        try:
-            return found | broker.topics([TOPIC])
-        except AuthorizationError:
-            return found | {TOPIC: Found("", 1, readable=False)}
+            raise TopicAuthorizationFailedError(f"no READ or no DESCRIBE on {', '.join(unread)}")
+        return found | broker.topics([TOPIC])
 
     def _history(self, found: Mapping[str, Found], now_ms: int) -> Mapping[Place, Sequence[Committed]]:
         """Return the commits of late with their times, as the broker has noted them."""

@@ -1,8 +1,7 @@
-"""The page in a real browser, on a real broker: live, chosen, opened, dark, narrow, large, and through an outage."""
+"""The page in a real browser, on a real broker: live, chosen, opened, dark, narrow and large."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -10,50 +9,12 @@ import time
 import numpy as np
 import psutil
 import pytest
-from browser import Browser
-from kafka import KafkaProducer
-from shown import K, batch, buckets, impression, snapshot
+from shown import CARD, CLICKED_ONCE, K, Writer, batch, buckets, impression, now_ms, snapshot
 
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams import topics
 from streams.dashboard.run import of_kafka
-from streams.settings import Settings
-from streams.topics import Topics
-
-
-@pytest.fixture(scope="module")
-def browser(programs, tmp_path_factory):
-    one = Browser(tmp_path_factory.mktemp("chromium"))
-    yield one
-    one.close()
-
-
-class Writer:
-    """Puts records onto the topics with time stamps of their own."""
-
-    def __init__(self, settings):
-        self.topics = Topics.of(settings)
-        self.producer = KafkaProducer(bootstrap_servers=settings.kafka, acks="all")
-
-    def put(self, topic, record, at_ms, partition=0):
-        self.producer.send(
-            getattr(self.topics, topic), encode(record), key=b"k", partition=partition, timestamp_ms=at_ms
-        )
-
-    def lists(self, bucket, clicks, at_ms, *, partition=0):
-        self.put("samples", batch(bucket, clicks, at_ms), at_ms, partition)
-
-    def done(self):
-        self.producer.flush(20)
-
-
-def now_ms():
-    return int(time.time() * 1000)
-
-
-CLICKED_ONCE = [[1] + [0] * (K - 1)] * 4
-CARD = "document.querySelector('[data-bucket=\"{}\"]').innerText"
 
 
 def test_the_page_follows_the_log(browser, settings_for):
@@ -67,6 +28,8 @@ def test_the_page_follows_the_log(browser, settings_for):
     reason = "position 14 is beyond the list of 6; <b>check</b> the producer's K"
     writer.put("dead_letters", DeadLetter("clicks", 1, 77, start, b"s9", encode(click), reason), start)
     writer.done()
+    browser.complaints.clear()
+    browser.requests.clear()
     with of_kafka(settings) as page:
         browser.screen(1280, 900)
         browser.open(page.url)
@@ -152,33 +115,6 @@ def test_a_publish_delay_of_30_s_shows_as_30_s(browser, settings_for):
     assert served == pytest.approx(1, abs=0.1)
     assert in_all == pytest.approx(42.5, abs=1)
     assert cells[8].startswith("50")  # of the two lists that a model has ranked, one was ranked by an old one
-
-
-def test_an_outage_is_shown_and_ends_by_itself(browser, new_broker, settings_for):
-    broker = new_broker()
-    settings = settings_for(kafka=broker.bootstrap, buckets=buckets(1), partitions=1)
-    with of_kafka(settings) as page:
-        browser.open(page.url)
-        browser.wait("document.querySelector('#status').innerText.startsWith('● Live')")
-        broker.kill()
-        browser.wait("!document.querySelector('#notice').hidden", within_s=25)
-        assert "cannot be read" in browser.text("#notice")
-        assert browser.text("#status") == "✕ Log away"
-        broker.start()
-        writer = Writer(settings)
-        writer.lists("b00", CLICKED_ONCE, now_ms() - 1_000)
-        writer.done()
-        browser.wait(f"{CARD.format('b00')}.includes('4 lists')", within_s=40)
-        assert browser.run("document.querySelector('#notice').hidden")
-
-
-def test_missing_topics_are_named_and_found_when_they_come(browser, settings_for, kafka):
-    settings = Settings(kafka=kafka, topic_prefix=f"missing-{os.getpid()}-", buckets=buckets(1), partitions=1)
-    with of_kafka(settings) as page:
-        browser.open(page.url)
-        browser.wait("document.querySelector('#notice').innerText.includes('glimpse topics')")
-        topics.create(settings)
-        browser.wait("document.querySelector('#notice').hidden", within_s=20)
 
 
 def test_50_buckets_and_64_partitions_stay_readable_and_cheap(browser, settings_for, tmp_path):

@@ -1,99 +1,22 @@
-"""Lag on logs that are odd: empty, compacted, made again, with markers or an open transaction; and on odd brokers."""
+"""Lag on logs that are odd: empty, compacted, made again, with markers or an open transaction."""
 
 import json
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import StringIO
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    ConfigResource,
-    ConfigResourceType,
-    ResourcePattern,
-    ResourceType,
-)
-from kafka.structs import OffsetAndMetadata
+from by_hand import SHORT, commit, join_commit, lag_of, write
+from kafka.admin import ConfigResource, ConfigResourceType
 from rich.console import Console
 
 from schemas.codec import encode
 from schemas.records import Progress
 from streams import topics
 from streams.joining.log_clock import Place
-from streams.joining.offsets import Commit, LogPart
-from streams.lag import PartitionLag
-from streams.lagging.reader import LagError, LagReader
-from streams.lagging.rules import Verdict, Window
-from streams.lagging.view import looks, run
-from streams.local.kafka import LocalKafka
+from streams.lagging.reader import LagError
+from streams.lagging.rules import Verdict
+from streams.lagging.view import run
 from streams.topics import Topics, admin
-
-SHORT = Window(span_s=1.0, commits=4)
-
-
-@pytest.fixture(scope="module")
-def strict_broker(programs, tmp_path_factory) -> Iterator[LocalKafka]:
-    """A broker that knows access rules, all open at first, and compacts at once."""
-    broker = LocalKafka(tmp_path_factory.mktemp("strict-kafka"))
-    broker.config |= {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-        "log.cleaner.backoff.ms": "200",
-    }
-    broker.start()
-    yield broker
-    broker.kill()
-
-
-def write(settings, topic, values, *, timestamps=None, key=None, transaction=None, end="commit"):
-    """Write values to partition 0; in a transaction if it is given a name, which may be left open."""
-    producer = KafkaProducer(bootstrap_servers=settings.kafka, transactional_id=transaction)
-    if transaction:
-        producer.init_transactions()
-        producer.begin_transaction()
-    for number, value in enumerate(values):
-        stamp = None if timestamps is None else timestamps[number]
-        producer.send(topic, value, key=key, partition=0, timestamp_ms=stamp)
-    producer.flush(10)
-    if transaction:
-        {"commit": producer.commit_transaction, "abort": producer.abort_transaction, "open": lambda: None}[end]()
-    if end != "open":
-        producer.close(5)
-    return producer
-
-
-def commit(settings, group, topic, offset, metadata="") -> None:
-    consumer = KafkaConsumer(bootstrap_servers=settings.kafka, group_id=group, enable_auto_commit=False)
-    place = TopicPartition(topic, 0)
-    consumer.assign([place])
-    consumer.commit({place: OffsetAndMetadata(offset, metadata, -1)})
-    consumer.close()
-
-
-def lag_of(reader: LagReader, name: str, topic: str) -> PartitionLag:
-    [group] = [one for one in reader.read().groups if one.name == name]
-    [found] = [one for one in group.partitions if (one.topic, one.partition) == (topic, 0)]
-    return found
-
-
-@pytest.fixture
-def reader_of():
-    """Makes readers with a short window."""
-    readers = []
-
-    def make(settings, *groups) -> LagReader:
-        readers.append(LagReader(settings, groups=groups, window=SHORT))
-        return readers[-1]
-
-    yield make
-    for reader in readers:
-        reader.close()
 
 
 @pytest.mark.parametrize("k", [0, 700, 2999])
@@ -179,18 +102,10 @@ def test_an_open_transaction_is_shown_with_its_age_and_owner(settings_for, reade
 def test_the_join_is_measured_from_where_it_processed_to(settings_for, reader_of):
     settings = settings_for(partitions=1, timestamps="LogAppendTime")
     names, group = Topics.of(settings), settings.topic_prefix + "glimpse-join"
-    with admin(settings) as client:
-        ids = tuple(
-            str(topic["topic_id"])
-            for name in (names.impressions, names.clicks)
-            for topic in client.describe_topics([name])
-        )
     write(settings, names.impressions, [b"x"] * 10)
     an_hour_ago = round(time.time() * 1000) - 3_600_000
     assert lag_of(reader_of(settings), "join", names.impressions).transaction is None
-    shown = LogPart(Place(2, an_hour_ago, 0), 8, 0, [])
-    (offset, metadata), _ = Commit(shown, LogPart.beginning(0), "rules").encode(ids)
-    commit(settings, group, names.impressions, offset, metadata)
+    join_commit(settings, position=8, place=Place(2, an_hour_ago, 0))
     reader = reader_of(settings)
     found = lag_of(reader, "join", names.impressions)
     assert (found.committed, found.position, found.lag) == (2, 8, 2)
@@ -286,97 +201,6 @@ def test_gaps_that_compaction_left_are_no_lag(settings_for, reader_of, strict_br
     assert found.exact
     commit(settings, group, topic, found.end)
     assert lag_of(reader, group, topic).lag == 0
-
-
-@contextmanager
-def denied(settings, kind, name, operation):
-    """Take a right away, and give it back."""
-    rule = ACL("User:ANONYMOUS", "*", operation, ACLPermissionType.DENY, ResourcePattern(kind, name))
-    with admin(settings) as client:
-        client.create_acls([rule])
-        time.sleep(0.5)  # until the broker has heard of it
-        try:
-            yield
-        finally:
-            client.delete_acls([rule])
-            time.sleep(0.5)
-
-
-def test_refused_reading_is_one_line_or_worked_around(settings_for, reader_of, strict_broker):
-    settings = settings_for(kafka=strict_broker.bootstrap, partitions=1)
-    topic, group = Topics.of(settings).impressions, settings.topic_prefix + "g"
-    write(settings, topic, [b"x"] * 3)
-    commit(settings, group, topic, 1)
-    with denied(settings, ResourceType.TOPIC, "__consumer_offsets", ACLOperation.READ):
-        reader = reader_of(settings, group)
-        found = lag_of(reader, group, topic)
-        assert (found.lag, found.verdict) == (2, Verdict.OK)
-        assert not reader.settled
-        time.sleep(SHORT.span_s + 0.2)
-        report = reader.read()
-        assert reader.settled
-        assert report.notes[0].startswith("__consumer_offsets must not be read, so commit times are hidden")
-        [partition] = report.groups[2].partitions
-        assert partition.verdict is Verdict.STOP
-
-    for kind, name, operation in [
-        (ResourceType.GROUP, group, ACLOperation.DESCRIBE),
-        (ResourceType.TOPIC, topic, ACLOperation.READ),
-        (ResourceType.TOPIC, topic, ACLOperation.DESCRIBE),
-    ]:
-        with denied(settings, kind, name, operation):
-            with pytest.raises(LagError, match=r"does not let this user look: .*; lag needs READ on") as refused:
-                reader.read()
-            assert "\n" not in str(refused.value)
-    assert reader.read().notes == ()
-
-
-def test_an_open_transaction_of_a_hidden_owner_has_the_age_of_its_first_record(settings_for, reader_of, strict_broker):
-    settings = settings_for(kafka=strict_broker.bootstrap, partitions=1)
-    topic, group = Topics.of(settings).samples, settings.topic_prefix + "h"
-    commit(settings, group, topic, 0)
-    begun_ms = round(time.time() * 1000) - 20_000
-    producer = write(
-        settings, topic, [b"x"] * 2, timestamps=[begun_ms, begun_ms + 5000], transaction=group + "w", end="open"
-    )
-    with denied(settings, ResourceType.TRANSACTIONAL_ID, group + "w", ACLOperation.DESCRIBE):
-        found = lag_of(reader_of(settings, group), group, topic)
-    producer.abort_transaction()
-    producer.close(5)
-    assert (found.transaction.writer, found.transaction.offsets) == ("", 2)
-    assert found.transaction.age_s == pytest.approx(time.time() - begun_ms / 1000, abs=3)
-
-
-def test_the_command_says_in_one_line_that_nobody_answers(settings_for, strict_broker, tmp_path):
-    settings = settings_for(kafka=strict_broker.bootstrap, partitions=1)
-    (tmp_path / "glimpse.toml").write_text(f'kafka = "{settings.kafka}"\ntopic_prefix = "{settings.topic_prefix}"\n')
-    glimpse = [sys.executable, "-m", "streams.cli", "lag", "--window", "1", "--config", str(tmp_path / "glimpse.toml")]
-    done = subprocess.run([*glimpse, "--json"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["verdict"] == "OK"
-
-    stamps = [round(time.time() * 1000) - 10_000, round(time.time() * 1000)]
-    write(settings, Topics.of(settings).impressions, [b"x", b"x"], timestamps=stamps)
-    done = subprocess.run([*glimpse, "--max-lag-seconds", "5"], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "impressions[0] is 10 s behind, more than 5.0 s" in done.stdout
-
-    with LagReader(settings, window=SHORT) as reader:
-        reader.read()
-        strict_broker.pause()
-        asking = subprocess.Popen(glimpse, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            with pytest.raises(LagError, match=r"^Kafka at 127.0.0.1:\d+ does not answer: [^\n]*$"):
-                reader.read()
-            out, err = asking.communicate(timeout=30)
-        finally:
-            asking.kill()
-            strict_broker.resume()
-        assert (asking.returncode, out) == (2, "")
-        assert err.startswith(f"glimpse lag: Kafka at {settings.kafka} does not answer: ")
-        assert err.count("\n") == 1
-        again = next(one for one in looks(reader, every_s=0.5, rounds=30) if not isinstance(one, LagError))
-        assert again.groups[0].lag == 2  # it recovers by itself
 
 
 def test_watching_refreshes_in_place(settings_for):

@@ -1,15 +1,22 @@
-"""Records for the dashboard's tests, made without the join or the learner."""
+"""Records for the dashboard's tests, made and written without the join or the learner."""
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
+from kafka import KafkaProducer
 
 from learner.browsing import previous_click
+from schemas.codec import encode
 from schemas.records import Impression, SampleBatch
 from streams.settings import Bucket
 from streams.snapshots import take_snapshot
+from streams.topics import Topics
 
 K, DIM = 6, 4
+CLICKED_ONCE = [[1] + [0] * (K - 1)] * 4
+CARD = "document.querySelector('[data-bucket=\"{}\"]').innerText"  # what the page says of a bucket
 
 
 def table() -> np.ndarray:
@@ -61,3 +68,26 @@ def snapshot(bucket, *, offset, at_ms, model=None):
     return take_snapshot(
         model or bucket.model(), bucket, samples_offset=offset, topic_id="t", partition=0, published_at_ms=at_ms
     )
+
+
+class Writer:
+    """Puts records onto the topics with time stamps of their own."""
+
+    def __init__(self, settings):
+        self.topics = Topics.of(settings)
+        self.producer = KafkaProducer(bootstrap_servers=settings.kafka, acks="all")
+
+    def put(self, topic, record, at_ms, partition=0):
+        self.producer.send(
+            getattr(self.topics, topic), encode(record), key=b"k", partition=partition, timestamp_ms=at_ms
+        )
+
+    def lists(self, bucket, clicks, at_ms, *, partition=0):
+        self.put("samples", batch(bucket, clicks, at_ms), at_ms, partition)
+
+    def done(self):
+        self.producer.flush(20)
+
+
+def now_ms():
+    return int(time.time() * 1000)
