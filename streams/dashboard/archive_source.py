@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from heapq import heapify, heapreplace
 from pathlib import Path
 
+from schemas.codec import encode
 from streams.archive import Archive, ArchivedLog, ArchiveError
 from streams.archiving.log_block import LogBlock
 from streams.dashboard.source import TOPICS, Entry, Look
 from streams.parameters import SourceAway
+from streams.snapshots import SnapshotCorrupt, load, split
 
 LOOK_BYTES = 8 << 20
 
@@ -23,6 +25,7 @@ class ArchiveSource:
         self._path = Path(path)
         self._next: dict[tuple[str, int], int] = {}
         self._sizes: dict[tuple[str, int], int] = {}
+        self._published: dict[str, int] = {}  # snapshot files by when they were written
         self._clock_ms = 0
         self._running: Iterator[tuple[str, int, LogBlock]] | None = None
 
@@ -54,13 +57,17 @@ class ArchiveSource:
                 left -= len(block.values) + 1
                 self._next[topic, partition] = block.next_offset
                 self._clock_ms = max(self._clock_ms, int(block.timestamps_ms.max(initial=0)))
+            if self._running is None:
+                published = self._snapshots()
+                if published:
+                    entries.setdefault("parameters", []).extend(published)
         except (ArchiveError, OSError) as error:
             self._running = None
             raise SourceAway(f"{self.name} cannot be read: {error}") from error
         ends: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in self._next.items():
             ends.setdefault(topic, {})[partition] = offset
-        there = archive.topics()
+        there = {*archive.topics(), *(["parameters"] if self._published else [])}
         return Look(
             self._clock_ms,
             entries,
@@ -69,6 +76,21 @@ class ArchiveSource:
             behind=self._running is not None,
             sampled=(len(ends.get("impressions", {})),) * 2,
         )
+
+    def _snapshots(self) -> list[Entry]:
+        """Return what an embedded pipeline has published since the last look: a file for each bucket, and no topic."""
+        found = []
+        for file in sorted(self._path.glob("snapshots/*.snapshot")):
+            written = file.stat().st_mtime_ns
+            if self._published.get(file.name) == written:
+                continue
+            data, self._published[file.name] = file.read_bytes(), written
+            try:
+                snapshot = load(data)
+                found += [Entry(0, -1, snapshot.published_at_ms, None, encode(part)) for part in split(snapshot)]
+            except SnapshotCorrupt:
+                found.append(Entry(0, -1, 0, None, data))  # for the page to count
+        return found
 
     def _merged(self, archive: Archive) -> Iterator[tuple[str, int, LogBlock]]:
         """Yield new blocks of all topics, the one that begins first next."""

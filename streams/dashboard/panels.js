@@ -55,11 +55,12 @@ export function status(data) {
   const troubles = [];
   if (!data.connected) troubles.push("The dashboard itself does not answer; this page tries again every second.");
   else if (found.trouble) troubles.push(`${found.trouble} Since ${moment(found.trouble_since)}; this page goes on by itself when it is back. What it shows was read before.`);
-  if (found.missing.length) troubles.push(`Missing topics: ${found.missing.join(", ")}. Create them: glimpse topics`);
+  if (found.missing.length && found.consumers) troubles.push(`Missing topics: ${found.missing.join(", ")}. Create them: glimpse topics`);
   if (found.refused.length) troubles.push(`Kafka does not let ${found.user || "this user"} read ${found.refused.join(", ")}; give READ and DESCRIBE with kafka-acls.sh, and this page goes on by itself.`);
   notice.hidden = !troubles.length;
   if (notice.textContent !== troubles.join(" ")) notice.textContent = troubles.join(" ");
   const notes = [`lists close ${span(found.wait_s)} after they were shown and take corrections for ${span(found.lateness_s)} more`];
+  if (found.missing.length && !found.consumers) notes.push(`not in this archive: ${found.missing.join(", ")}`);
   const skipped = Object.entries(found.skipped).map(([topic, many]) => `${count(many)} of ${topic}`);
   if (skipped.length) notes.push(`too busy to read everything, passed over: ${skipped.join(", ")}`);
   if (found.sampled[0] < found.sampled[1]) notes.push(`events are read from ${found.sampled[0]} of ${found.sampled[1]} partitions`);

@@ -14,7 +14,9 @@ from shown import CARD, CLICKED_ONCE, K, Writer, batch, buckets, impression, now
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams import topics
-from streams.dashboard.run import of_kafka
+from streams.dashboard.run import of_archive, of_kafka
+from streams.embedded import Embedded
+from streams.settings import Settings
 
 
 def test_the_page_follows_the_log(browser, settings_for):
@@ -173,3 +175,30 @@ def test_50_buckets_and_64_partitions_stay_readable_and_cheap(browser, settings_
     finally:
         server.terminate()
         assert server.wait(20) == 0
+
+
+def test_an_embedded_directory_is_shown_and_followed(browser, tmp_path):
+    settings = Settings(buckets=buckets(2), wait_s=60, lateness_s=60)
+    start = now_ms() - 3_600_000
+    with Embedded(tmp_path, settings) as loop:
+
+        def play(first, many):
+            shown = [impression(f"i{number}", "b00", start + number * 1000) for number in range(first, first + many)]
+            clicks = [Click(one.impression_id, one.session_id, 2, one.shown_at_ms + 400) for one in shown[::2]]
+            for event in [*shown, *clicks]:
+                loop.append([event], at_ms=start + first * 1000)
+            loop.append([impression(f"stray{first}", "nobody's", start)], at_ms=start + first * 1000)
+            loop.step(now_ms=start + (first + many) * 1000 + 70_000)
+
+        play(0, 10)
+        with of_archive(settings, tmp_path) as page:
+            browser.screen(390, 844, phone=True)
+            browser.open(page.url + "#window=all")
+            browser.wait(f"{CARD.format('b00')}.includes('10 lists') && {CARD.format('b00')}.includes('0.5')")
+            browser.wait("document.querySelector('#snapshots tbody tr')?.innerText.startsWith('b00')")
+            assert "An archive has no consumers" in browser.text("#lag")
+            assert "unknown bucket" in browser.text("#letters")
+            assert browser.run("document.querySelector('#notice').hidden")
+            play(200, 5)
+            browser.wait(f"{CARD.format('b00')}.includes('15 lists')")
+            browser.wait("document.querySelector('#snapshots tbody tr').cells[3].innerText === '15'")
