@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 
 from streams.metrics import CONTENT_TYPE
+from streams.web import WebThread
 
 Check = Callable[[], str | None]  # None when all is well, else what is wrong
 
 
-class HealthError(RuntimeError):
-    """A health page that cannot be served where it was wanted."""
-
-
-class Health:
+class Health(WebThread):
     """A tiny web server: 200 while a check says nothing, 503 and its words when it does.
 
     >>> with Health(live=lambda: None, ready=lambda: "restoring", metrics=lambda: "") as health:
@@ -32,39 +27,7 @@ class Health:
             "/readyz": lambda: verdict(ready()),
             "/metrics": lambda: (200, metrics()),
         }
-        try:
-            self._server = Server((host, port), self._handler())
-        except OSError as error:
-            raise HealthError(
-                f"cannot serve health on {host}:{port}: {error.strerror}; choose another port, or 0 for any free one"
-            ) from error
-        self.host, self.port = host, int(self._server.server_address[1])
-        self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name="health", daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where the pages are."""
-        return f"http://{self.host}:{self.port}"
-
-    def start(self) -> None:
-        """Begin to answer."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop answering and free the port."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
-
-    def __enter__(self) -> Health:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        super().__init__("health", self._handler(), host=host, port=port)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         pages = self._pages
@@ -94,13 +57,6 @@ class Health:
                 """Keep a probe per second out of the log."""
 
         return Handler
-
-
-class Server(ThreadingHTTPServer):
-    """A server whose slow clients never hold back the process's end."""
-
-    daemon_threads = True
-    block_on_close = False
 
 
 def verdict(problem: str | None) -> tuple[int, str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from time import monotonic
-from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
 from streams.dashboard.access import HEADERS, Access, is_loopback
 from streams.dashboard.feed import Feed
 from streams.dashboard.state import State, View
+from streams.web import WebError, WebThread
 
 log = logging.getLogger(__name__)
 
@@ -30,18 +30,7 @@ AT_LEAST_S = 0.5  # between two messages to a page
 HEARTBEAT_S = 10.0  # without news, so that both ends notice a dead line
 
 
-class DashboardError(RuntimeError):
-    """A page that cannot be served as wanted."""
-
-
-class Server(ThreadingHTTPServer):
-    """A server whose open streams never hold back the process's end."""
-
-    daemon_threads = True
-    block_on_close = False
-
-
-class DashboardServer:
+class DashboardServer(WebThread):
     """Serves the page, its updates, and the dead letters to look at.
 
     Parameters
@@ -56,49 +45,25 @@ class DashboardServer:
 
     def __init__(self, state: State, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
         if token is None and not is_loopback(host):
-            raise DashboardError(f"{host} can be reached by others; serve it with a token, or on 127.0.0.1")
+            raise WebError(f"{host} can be reached by others; serve it with a token, or on 127.0.0.1")
         self.state, self.token = state, token
         self.stopping = Event()
         self.streams, self._lock = 0, Lock()
         folder = files("streams.dashboard")
         self.files = {f"/{name}": folder.joinpath(name).read_bytes() for name in PAGES}
         self.files["/"] = self.files.pop("/page.html")
-        try:
-            self._server = Server((host, port), handler(self))
-        except OSError as error:
-            raise DashboardError(
-                f"cannot serve on {host}:{port}: {error.strerror}; choose another port, or 0 for any free one"
-            ) from error
-        self.host, self.port = host, int(self._server.server_address[1])
+        super().__init__("the dashboard", handler(self), host=host, port=port)
         self.access = Access(host, self.port, token)
-        self._thread = Thread(target=self._server.serve_forever, args=(0.2,), name="dashboard", daemon=True)
 
     @property
     def url(self) -> str:
         """What to open in a browser."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
-
-    def start(self) -> None:
-        """Begin to answer."""
-        self._thread.start()
+        return f"{super().url}/" + (f"?token={self.token}" if self.token else "")
 
     def stop(self) -> None:
         """End the streams, stop answering and free the port."""
         self.stopping.set()
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
-
-    def __enter__(self) -> DashboardServer:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        super().stop()
 
     def join_stream(self) -> bool:
         """Take one of the places for open pages; return False when there is none."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 
@@ -47,7 +47,28 @@ def drain(consumer: KafkaConsumer, *, patience_s: float = 10.0) -> Iterator[Any]
             return  # what is missing comes with the next reading
 
 
-class CommitLog:
+Of = TypeVar("Of")
+
+
+class Commits(Generic[Of]):
+    """Commits by what they are of, oldest first, and the consumer that they come from."""
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self.commits: defaultdict[Of, list[Committed]] = defaultdict(list)
+        self._consumer = consumer
+
+    def forget(self, before_ms: float) -> None:
+        """Drop what is older than this, but for the last commit before."""
+        for commits in self.commits.values():
+            while len(commits) > 1 and (commits[1].at_ms or 0) < before_ms:
+                del commits[0]
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._consumer.close()
+
+
+class CommitLog(Commits[Place]):
     """The commits of some groups, as the broker has noted them.
 
     Parameters
@@ -63,9 +84,8 @@ class CommitLog:
     """
 
     def __init__(self, settings: Settings, groups: Iterable[str], *, partitions: int, since_ms: int) -> None:
+        super().__init__(reader(settings))
         self.groups = frozenset(groups)
-        self.commits: defaultdict[Place, list[Committed]] = defaultdict(list)
-        self._consumer = reader(settings)
         places = sorted({TopicPartition(TOPIC, home_of(group, partitions)) for group in self.groups})
         self._consumer.assign(places)
         found = self._consumer.offsets_for_times(dict.fromkeys(places, since_ms))
@@ -85,24 +105,13 @@ class CommitLog:
             elif (commit := committed_of(record.value)) is not None:
                 self.commits[place].append(commit)
 
-    def forget(self, before_ms: float) -> None:
-        """Drop what is older than this, but for the last commit before."""
-        for commits in self.commits.values():
-            while len(commits) > 1 and (commits[1].at_ms or 0) < before_ms:
-                del commits[0]
 
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._consumer.close()
-
-
-class ProgressLog:
+class ProgressLog(Commits[int]):
     """How far each samples partition was learned: the progress records among the snapshots on ``parameters``."""
 
     def __init__(self, settings: Settings, topic: str, partitions: Iterable[int]) -> None:
-        self.commits: defaultdict[int, list[Committed]] = defaultdict(list)
+        super().__init__(reader(settings, max_partition_fetch_bytes=8 << 20))
         self.unreadable = 0
-        self._consumer = reader(settings, max_partition_fetch_bytes=8 << 20)
         places = [TopicPartition(topic, number) for number in partitions]
         self._consumer.assign(places)
         self._consumer.seek_to_beginning(*places)
@@ -120,13 +129,3 @@ class ProgressLog:
             self.commits[progress.samples_partition].append(
                 Committed(progress.next_offset, "", progress.published_at_ms, progress.samples_topic_id)
             )
-
-    def forget(self, before_ms: float) -> None:
-        """Drop what is older than this, but for the last progress before."""
-        for commits in self.commits.values():
-            while len(commits) > 1 and (commits[1].at_ms or 0) < before_ms:
-                del commits[0]
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._consumer.close()

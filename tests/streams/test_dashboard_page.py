@@ -17,11 +17,12 @@ from streams.archiving.log_block import LogBlock, LogRecord
 from streams.dashboard.access import Access
 from streams.dashboard.archive_source import ArchiveSource
 from streams.dashboard.feed import BY_ROW, Feed
-from streams.dashboard.server import PAGES, DashboardError, DashboardServer
+from streams.dashboard.server import PAGES, DashboardServer
 from streams.dashboard.source import Entry, Look
 from streams.dashboard.state import State, View
 from streams.parameters import SourceAway
 from streams.settings import Settings
+from streams.web import WebError
 
 NOW = 1_700_000_000_000
 
@@ -155,7 +156,7 @@ def test_on_loopback_only_the_own_name_is_answered(host, admitted):
 
 
 def test_beyond_loopback_a_token_is_needed():
-    with pytest.raises(DashboardError, match="token"):
+    with pytest.raises(WebError, match="token"):
         DashboardServer(state(), host="0.0.0.0")
     with DashboardServer(state(), token="right") as server:
         assert get(server, "/")[0] == 403
@@ -171,7 +172,7 @@ def test_beyond_loopback_a_token_is_needed():
 
 
 def test_a_port_in_use_is_said():
-    with DashboardServer(state()) as server, pytest.raises(DashboardError, match="another port"):
+    with DashboardServer(state()) as server, pytest.raises(WebError, match="another port"):
         DashboardServer(state(), port=server.port)
 
 

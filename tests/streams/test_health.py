@@ -7,8 +7,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from streams.health import Health, HealthError
+from streams.health import Health
 from streams.metrics import Metrics
+from streams.web import WebError
 
 
 def get(url: str) -> tuple[int, str]:
@@ -46,7 +47,7 @@ def test_a_check_that_breaks_is_told_and_the_server_goes_on():
 def test_a_taken_port_is_named():
     with (
         Health(live=lambda: None, ready=lambda: None, metrics=str) as first,
-        pytest.raises(HealthError, match=f"127.0.0.1:{first.port}.*another port"),
+        pytest.raises(WebError, match=f"127.0.0.1:{first.port}.*another port"),
     ):
         Health(live=lambda: None, ready=lambda: None, metrics=str, port=first.port)
 
