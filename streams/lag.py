@@ -40,6 +40,7 @@ class PartitionLag:
     last_commit_ms: int | None
     verdict: Verdict
     reason: str
+    note: str = ""  # what is odd about its commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,8 @@ def partition_lag(facts: Facts, *, now_ms: int, window: Window) -> PartitionLag:
         facts.transaction,
         facts.commits[-1].at_ms if facts.commits else None,
         verdict,
-        f"{reason}; {facts.note}" if facts.note else reason,
+        reason,
+        facts.note,
     )
 
 

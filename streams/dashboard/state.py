@@ -195,7 +195,7 @@ class State:
                 rows[f"{group['name']} {one['topic']} {one['partition']}"] = [
                     *(one["verdict"], one["lag"], *seconds, hours, one["committed"], one["end"], one["lost"]),
                     short(transaction["age_s"]) if transaction else None,
-                    one["reason"],
+                    "; ".join(filter(None, (one["reason"], one["note"]))),
                 ]
         return rows
 

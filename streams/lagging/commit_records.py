@@ -98,7 +98,7 @@ def standing_of(commit: Committed, *, join: bool) -> Standing:
         notes = json.loads(commit.metadata)
         position, clock = int(notes["to"]), int(notes["clock"])
         return Standing(position, str(notes["topic"] or commit.topic_id), clock if clock > 0 else None)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):  # anybody may write anything there
         found = f"{commit.metadata!r:.40}" if commit.metadata else "nothing"
         problem = f"its commit carries {found} and not the join's notes: was the offset set by another tool?"
         return Standing(commit.offset, commit.topic_id, None, problem)

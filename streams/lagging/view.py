@@ -146,7 +146,7 @@ def partitions(group: GroupLag, rows: int | None = None) -> Iterator[RenderableT
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for head in HEADS:
         table.add_column(head, justify="left" if head in ("partition", "verdict") else "right", no_wrap=True)
-    shown = sorted(group.partitions, key=lambda one: (-one.verdict.severity, -one.lag))[:rows]
+    shown = sorted(group.partitions, key=lambda one: (-one.verdict.severity, not one.note, -one.lag))[:rows]
     for one in [one for one in group.partitions if one in shown]:
         table.add_row(*cells(one))
     yield table
@@ -156,6 +156,8 @@ def partitions(group: GroupLag, rows: int | None = None) -> Iterator[RenderableT
         place = f" {one.topic}[{one.partition}]"
         if one.verdict is not Verdict.OK:
             yield Text.assemble(place, " ", (one.verdict.value, STYLES[one.verdict]), f": {one.reason}")
+        if one.note:
+            yield Text(f"{place} {one.note}", style="yellow")
         if one.transaction is not None:
             by = f" of {one.transaction.writer}" if one.transaction.writer else ""
             held = f"{one.transaction.offsets} offsets wait for its end"
@@ -173,10 +175,19 @@ def cells(one: PartitionLag) -> list[str | Text]:
         "?" if one.lag_s is None else spoken(one.lag_s),
         "?" if one.rate_in is None else f"{one.rate_in:.1f}",
         "?" if one.rate_out is None else f"{one.rate_out:.1f}",
-        "-" if not one.lag else "never" if one.catch_up_s is None else spoken(one.catch_up_s),
+        catching_up(one),
         "-" if one.retention_left_s is None else spoken(max(0.0, one.retention_left_s)),
         Text(one.verdict.value, style=STYLES[one.verdict]),
     ]
+
+
+def catching_up(one: PartitionLag) -> str:
+    """Return in how long nothing waits any more, "never" at these rates, or "?" without rates."""
+    if not one.lag:
+        return "-"
+    if one.catch_up_s is not None:
+        return spoken(one.catch_up_s)
+    return "?" if one.rate_in is None or one.rate_out is None else "never"
 
 
 def clock(seconds: float) -> str:

@@ -114,7 +114,7 @@ def test_the_join_is_measured_from_where_it_processed_to(settings_for, reader_of
     commit(settings, group, names.impressions, 10, "set by hand")
     found = lag_of(reader, "join", names.impressions)
     assert (found.position, found.lag, found.verdict) == (10, 0, Verdict.OK)
-    assert "carries 'set by hand' and not the join's notes" in found.reason
+    assert "carries 'set by hand' and not the join's notes" in found.note
 
 
 def test_learners_are_measured_by_their_progress_records(settings_for, reader_of):

@@ -68,6 +68,7 @@ def test_the_joins_notes_tell_where_it_is():
 
 
 GARBAGE = ["", "{", "[]", '{"to": "x"}', '{"to": 4}', "null", '{"to": null, "clock": 1, "topic": ""}', "\x00" * 30]
+GARBAGE += ['{"to": Infinity, "clock": 1, "topic": ""}', "[" * 4096, '{"to": 1e999, "clock": 0, "topic": 0}']
 
 
 @pytest.mark.parametrize("metadata", GARBAGE)

@@ -43,6 +43,17 @@ def test_a_table_with_the_reasons_below():
     assert "commit times are hidden" in lines
 
 
+def test_an_odd_commit_is_said_in_one_line_even_when_nothing_waits():
+    odd = replace(FINE, partition=40, note="its commit carries 'x' and not the join's notes")
+    text = printed(report(*(replace(FINE, partition=number) for number in range(40)), odd), rows=4)
+    assert text.count("clicks[40] its commit carries 'x' and not the join's notes\n") == 1
+
+
+def test_without_rates_nobody_knows_when_it_has_caught_up():
+    unknown = printed(report(replace(SLOW, rate_in=None)))
+    assert " ".join(unknown.splitlines()[2].split()) == "clicks[1] 4 9 9 ≈700 42 s ? 12.5 ? 24.0 h WARN"
+
+
 def test_many_partitions_show_the_worst():
     text = printed(
         report(*(replace(FINE, partition=number) for number in range(64)), replace(SLOW, partition=64)), rows=4
