@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -27,6 +28,8 @@ class Broker:
         self._admin = KafkaAdminClient(
             **settings.kafka_client() | {"request_timeout_ms": PATIENCE_MS, "bootstrap_timeout_ms": PATIENCE_MS}
         )
+        # Faust's members describe themselves in a way of their own, which would be said at every look.
+        logging.getLogger("kafka.admin._groups").setLevel(logging.ERROR)
         self._counters: dict[str, RecordCounter] = {}
         self._settings = settings
         self._unstable = reader(settings, isolation_level="read_uncommitted")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -147,15 +148,16 @@ class LagReader:
         return Report(now_ms, tuple(groups), (self.hidden,) if self.hidden else ())
 
     def _found(self, broker: Broker) -> dict[str, Found]:
-        names = astuple(self.topics)
-        found = broker.topics(names)
-        missing = [name for name in names if name not in found]
+        """Return the topics that may be read; those without which there is no lag to tell must be among them."""
+        found = broker.topics(astuple(self.topics))
+        needed = (self.topics.impressions, self.topics.clicks, self.topics.samples, self.topics.parameters)
+        missing = [name for name in needed if name not in found]
         if missing:
             raise LagError(f"no topic {', '.join(missing)} on Kafka at {self.settings.kafka}; create: glimpse topics")
-        unread = [name for name in names if not found[name].readable]
-        if unread:
-            raise TopicAuthorizationFailedError(f"no READ or no DESCRIBE on {', '.join(unread)}")
-        return found | broker.topics([TOPIC])
+        refused = [name for name in needed if not found[name].readable]
+        if refused:
+            raise TopicAuthorizationFailedError(f"no READ or no DESCRIBE on {', '.join(refused)}")
+        return {name: topic for name, topic in found.items() if topic.readable} | broker.topics([TOPIC])
 
     def _history(self, found: Mapping[str, Found], now_ms: int) -> Mapping[Place, Sequence[Committed]]:
         """Return the commits of late with their times, as the broker has noted them."""
@@ -205,7 +207,7 @@ class LagReader:
             ]
             return {place: list(learned.get(place.partition, [])) for place in places}
         now = broker.committed([watched.group])[watched.group]
-        topics = watched.topics or sorted({place.topic for place in now} & set(astuple(self.topics)))
+        topics = watched.topics or sorted({place.topic for place in now} & (found.keys() - {TOPIC}))
         moves = {}
         for place in [TopicPartition(topic, number) for topic in topics for number in range(found[topic].partitions)]:
             key = Place(watched.group, place.topic, place.partition)
@@ -224,7 +226,7 @@ class LagReader:
 
 def explained(error: Exception, settings: Settings) -> str:
     """Return a failure in one line that says what to do."""
-    words = (str(error) or type(error).__name__).splitlines()[0]
+    words = re.sub(r"^\[Error -?\d+\] \w+: ", "", (str(error) or type(error).__name__).splitlines()[0])
     if isinstance(error, AuthorizationError):
         user = settings.kafka_username or "this user"
         return (
