@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from streams.metrics import CONTENT_TYPE
 from streams.web import WebThread
 
+PLAIN = "text/plain; charset=utf-8"
 Check = Callable[[], str | None]  # None when all is well, else what is wrong
 
 
@@ -34,9 +35,12 @@ class Health(WebThread):
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 5.0  # a client that says nothing does not hold its thread
+            error_content_type = PLAIN
+            error_message_format = "%(code)d %(message)s\n"
 
             def do_GET(self) -> None:
-                page = pages.get(self.path.partition("?")[0])
+                path = self.path.partition("?")[0]
+                page = pages.get(path)
                 if page is None:
                     status, text = 404, f"not here; try {' '.join(pages)}\n"
                 else:
@@ -44,14 +48,23 @@ class Health(WebThread):
                         status, text = page()
                     except Exception as error:  # the page must tell of whatever went wrong, not hang up
                         status, text = 500, f"{type(error).__name__}: {error}\n"
+                self.answer(status, text, CONTENT_TYPE if path == "/metrics" and status == 200 else PLAIN)
+
+            do_HEAD = do_GET
+
+            def refuse(self) -> None:
+                self.answer(405, "these pages are only read: GET or HEAD\n", PLAIN, Allow="GET, HEAD")
+
+            do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = refuse
+
+            def answer(self, status: int, text: str, content_type: str, **headers: str) -> None:
                 body = text.encode()
                 self.send_response(status)
-                self.send_header(
-                    "Content-Type", CONTENT_TYPE if self.path == "/metrics" else "text/plain; charset=utf-8"
-                )
-                self.send_header("Content-Length", str(len(body)))
+                for name, value in {"Content-Type": content_type, "Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(body)
+                if self.command != "HEAD":
+                    self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
                 """Keep a probe per second out of the log."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 
 class WebError(RuntimeError):
@@ -17,6 +18,11 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say what went wrong in a handler, but not that a client hung up: that is its own business."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 class WebThread:

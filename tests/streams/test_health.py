@@ -1,6 +1,8 @@
 """The health pages over real HTTP."""
 
+import http.client
 import socket
+import struct
 import time
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -8,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 from streams.health import Health
-from streams.metrics import Metrics
+from streams.metrics import CONTENT_TYPE, Metrics
 from streams.web import WebError
 
 
@@ -61,3 +63,38 @@ def test_a_client_that_says_nothing_holds_nobody_back():
             assert time.monotonic() - started < 2
         with pytest.raises(OSError):
             socket.create_connection((health.host, health.port), timeout=1)
+
+
+def ask(health: Health, method: str, path: str) -> tuple[int, str, bytes]:
+    connection = http.client.HTTPConnection(health.host, health.port, timeout=5)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    found = answer.status, answer.getheader("Content-Type"), answer.read()
+    connection.close()
+    return found
+
+
+METHODS = {
+    "HEAD /metrics": (200, CONTENT_TYPE, b""),
+    "GET /metrics?name=x": (200, CONTENT_TYPE, b"glimpse_x 1\n"),
+    "HEAD /livez": (200, "text/plain; charset=utf-8", b""),
+    "POST /metrics": (405, "text/plain; charset=utf-8", b"these pages are only read: GET or HEAD\n"),
+    "BREW /metrics": (501, "text/plain; charset=utf-8", b"501 Unsupported method ('BREW')\n"),
+}
+
+
+@pytest.mark.parametrize("request_line, wanted", METHODS.items(), ids=METHODS)
+def test_a_probe_may_ask_in_other_ways(request_line, wanted):
+    with Health(live=lambda: None, ready=lambda: None, metrics=lambda: "glimpse_x 1\n") as health:
+        assert ask(health, *request_line.split()) == wanted
+
+
+def test_a_client_that_hangs_up_leaves_no_traceback(capfd):
+    with Health(live=lambda: None, ready=lambda: None, metrics=lambda: "# x\n" * 5_000_000) as health:
+        with socket.create_connection((health.host, health.port)) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close with a reset
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            client.recv(10)
+        time.sleep(0.5)
+        assert get(f"{health.url}/livez") == (200, "ok\n")
+    assert capfd.readouterr().err == ""
