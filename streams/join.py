@@ -34,7 +34,9 @@ class Cut(NamedTuple):
     dead_letters: list[DeadLetter]
     late_clicks: list[Logged]
     commit: Commit
-    click_delays_ms: Ints  # from shown to clicked, of the clicks taken since the last cut
+    click_delays_ms: Ints  # from shown to clicked, of the first clicks on a position since the last cut
+    early_clicks: int  # read before their list, which has come since the last cut
+    orphan_clicks: int  # of the late ones, those whose list was never seen
 
 
 class SessionJoin:
@@ -166,22 +168,27 @@ class SessionJoin:
     def _match(self, names: Iterable[str]) -> None:
         waited = [click for name in names if name in self._waiting for click in self._waiting.take(name)]
         if waited:
-            self._offer(Clicks.of(waited))
+            self._news.early(self._offer(Clicks.of(waited)))
 
-    def _offer(self, clicks: Clicks) -> None:
+    def _offer(self, clicks: Clicks) -> int:
+        """Give clicks to their lists, keep those that have none, and return how many found one."""
         found = self._lists.click(clicks)
         if not found.all():
             clicks = clicks.pick(~found)
             # A list shown more than the tolerance after the click is not the one that was clicked; so none can come
             # for a click that was made that long before the floor of either log.
             hopeless = clicks.clicked_at + self._accept.future_ms < np.maximum(clicks.floor, self.impressions.floor)
-            self._late(clicks.pick(hopeless).records)
+            gone = clicks.pick(hopeless)
+            self._late(gone.records, gone.ids)
             self._waiting.add(clicks.pick(~hopeless))
         self.ledger.waiting = len(self._waiting)
+        return int(found.sum())
 
-    def _late(self, records: list[Any]) -> None:
-        self.ledger.late += len(records)
-        self._news.late(records)
+    def _late(self, records: list[Any], ids: list[str]) -> None:
+        if records:
+            self.ledger.late += len(records)
+            self._news.late(records)
+            self._news.orphaned(int((~self._lists.knew(ids)).sum()))
 
     def idle(self, *, impressions_ms: int | None = None, clicks_ms: int | None = None) -> None:
         """Note that a log was read to its end, and that what it gets next will bear at least this time stamp."""
@@ -210,8 +217,10 @@ class SessionJoin:
         )
         news = self._news
         delays = np.concatenate(news.click_delays) if news.click_delays else np.zeros(0, np.int64)
-        cut = Cut(news.samples, news.dead_letters, news.late_clicks, commit, delays)
+        counts = news.early_clicks, news.orphan_clicks
+        cut = Cut(news.samples, news.dead_letters, news.late_clicks, commit, delays, *counts)
         news.samples, news.dead_letters, news.late_clicks, news.click_delays = [], [], [], []
+        news.early_clicks = news.orphan_clicks = 0
         return cut
 
     def _settle(self, emit_before: int) -> None:
@@ -221,7 +230,7 @@ class SessionJoin:
         self._lists.emit(self._emitted_before)
         self._lists.forget(forget_before)
         gone = self._waiting.dismiss(self.impressions.floor - self._accept.future_ms)
-        self._late([click.record for click in gone])
+        self._late([click.record for click in gone], [click.impression_id for click in gone])
         self.ledger.waiting = len(self._waiting)
 
     def _advance(self, log: LogClock, part: LogPart, records: Sequence[Logged], next_offset: int | None) -> Ints:

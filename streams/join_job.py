@@ -66,7 +66,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         self._member: Any = None  # what the group called us when it assigned the partitions
         self._cut_at = self._idle_at = time.monotonic()
         self.stopping = threading.Event()
-        self.watch = JoinWatch(self._pairs)
+        self.watch = JoinWatch(self._pairs, wait_s=settings.wait_s, lateness_s=settings.lateness_s)
 
     # Kafka calls these three on its own thread, which also sends the heartbeats: they only take notes.
     def on_partitions_assigned(self, assigned: Any) -> None:
@@ -216,6 +216,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
             )
             pair = self._pairs[partition] = Pair(join, resume)
             pair.committed = None if None in committed else committed
+            self.watch.opened(partition, resume.ledger)
             again = sum(part.processed - part.place.offset for part in (resume.impressions, resume.clicks))
             log.info("partition %d goes on from %s, after rereading %d events", partition, how, again)
         for place, one in zip(places, pair.logs, strict=True):

@@ -9,49 +9,71 @@ import numpy as np
 
 from schemas.records import DeadLetter
 from streams.join import Cut
+from streams.ledger import Ledger
 from streams.metrics import Metrics
 
-DELAYS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 14_400.0)
+DELAYS = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 720, 900, 1080, 1200, 1500, 1800, 3600, 14_400)
+AFTER_WAIT = (0, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400)
 MOST_REASONS = 50
+LOGS = ("impressions", "clicks")
 IMPRESSIONS = {"lists": "joined", "duplicates": "duplicate", "too_late": "too_late", "dead_impressions": "dead"}
 CLICKS = {"used": "used", "repeated": "repeated", "late": "late", "dead_clicks": "dead"}
-_VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|\S*\d\S*")
+# Quoted text first, in which \' is no end; then whatever has a digit in it, and what is called not a number.
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_NUMBER = re.compile(r"\S*\d\S*|[-+]?\b(?:nan|inf)\b", re.IGNORECASE)
 
 
 class JoinMetrics:
     """The health of a join worker: what became of every event, and how long things took.
 
-    Totals are the ledger's, so they go on where they were after a restart; refusals by reason and the histograms count
-    from the start of the process.
+    Counters count what this process has done, and stay when a partition goes to another worker: so they never fall,
+    and the sum over workers counts nothing twice. The ledger, which goes on where it was after a restart, is a gauge.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, wait_s: float = 600.0, lateness_s: float = 600.0) -> None:
         self._metrics = metrics = Metrics()
-        fate = ("partition", "fate")
+        fate, partition = ("partition", "fate"), ["partition"]
+        self._events = metrics.counter("glimpse_join_events_total", "Events read.", ["partition", "log"])
         self._impressions = metrics.counter(
             "glimpse_join_impressions_total", "Impressions by what became of them.", fate
         )
         self._clicks = metrics.counter("glimpse_join_clicks_total", "Clicks by what became of them.", fate)
         self._corrections = metrics.counter(
-            "glimpse_join_corrections_total", "Samples corrected by a click that came late.", ["partition"]
+            "glimpse_join_corrections_total", "Samples corrected by a click that came late.", partition
         )
-        self._open = metrics.gauge("glimpse_join_open_lists", "Lists that are not closed yet.", ["partition"])
-        self._kept = metrics.gauge("glimpse_join_kept_lists", "Lists in memory, open or closed.", ["partition"])
-        self._waiting = metrics.gauge("glimpse_join_waiting_clicks", "Clicks whose list has not come.", ["partition"])
+        self._early = metrics.counter(
+            "glimpse_join_early_clicks_total", "Clicks that were read before their list.", partition
+        )
+        self._orphans = metrics.counter(
+            "glimpse_join_orphan_clicks_total", "Late clicks whose list was never seen.", partition
+        )
+        self._ledger = metrics.gauge(
+            "glimpse_join_ledger_events", "What became of all events so far, by every worker.", ["partition", "count"]
+        )
+        self._open = metrics.gauge("glimpse_join_open_lists", "Lists that are not closed yet.", partition)
+        self._kept = metrics.gauge("glimpse_join_kept_lists", "Lists in memory, open or closed.", partition)
+        self._waiting = metrics.gauge("glimpse_join_waiting_clicks", "Clicks whose list has not come.", partition)
         self._behind = metrics.gauge("glimpse_join_lag_offsets", "Offsets not joined yet.", ["partition", "log"])
         self._refused = metrics.counter(
             "glimpse_join_dead_letters_total", "Events refused, by reason.", ["log", "reason"]
         )
+        horizon_s = wait_s + lateness_s
+        turns = (wait_s, wait_s + lateness_s / 4, wait_s + lateness_s / 2, horizon_s)  # where a click's fate changes
         self._click_delay = metrics.histogram(
-            "glimpse_join_click_delay_seconds", "From a list being shown to a click on it.", bounds=DELAYS
+            "glimpse_join_click_delay_seconds",
+            "From a list being shown to the first click on a position of it.",
+            bounds=sorted({*DELAYS, *turns}),
         )
         self._join_delay = metrics.histogram(
-            "glimpse_join_delay_seconds", "From a list being shown to its sample being written.", bounds=DELAYS
+            "glimpse_join_delay_seconds",
+            "From a list being shown to its sample being written: at least the wait.",
+            bounds=[wait_s + more for more in AFTER_WAIT],
         )
         self._commits = metrics.counter("glimpse_join_commits_total", "Transactions committed.")
         self._failures = metrics.counter("glimpse_join_failures_total", "Times it began again from the commits.")
         self._seconds = metrics.histogram("glimpse_join_commit_seconds", "How long a transaction took.")
         self._reasons: set[str] = set()
+        self._last: dict[int, dict[str, int]] = {}  # the ledger of each partition as it was counted
 
     def committed(self, seconds: float) -> None:
         """Note a transaction."""
@@ -62,25 +84,43 @@ class JoinMetrics:
         """Note that it began again."""
         self._failures.add()
 
+    def opened(self, partition: int, ledger: Ledger) -> None:
+        """Note where a partition stands when it comes here; its figures are there from now on."""
+        self._last[partition] = ledger.counts()
+        self._count(partition, ledger)
+        for counter in (self._early, self._orphans):
+            counter.add(0, partition=partition)
+
     def cut(self, partition: int, cut: Cut, *, kept: int, behind: tuple[int, int], now_ms: int) -> None:
         """Take in what one partition has written."""
-        ledger = cut.commit.ledger
-        counts = ledger.counts()
-        for name, fate in IMPRESSIONS.items():
-            self._impressions.set(counts[name], partition=partition, fate=fate)
-        for name, fate in CLICKS.items():
-            self._clicks.set(counts[name], partition=partition, fate=fate)
-        self._corrections.set(ledger.corrections, partition=partition)
-        self._open.set(ledger.open, partition=partition)
-        self._waiting.set(ledger.waiting, partition=partition)
+        self._count(partition, cut.commit.ledger)
+        self._early.add(cut.early_clicks, partition=partition)
+        self._orphans.add(cut.orphan_clicks, partition=partition)
         self._kept.set(kept, partition=partition)
-        for log, offsets in zip(("impressions", "clicks"), behind, strict=True):
+        for log, offsets in zip(LOGS, behind, strict=True):
             self._behind.set(offsets, partition=partition, log=log)
         self._count_refusals(cut.dead_letters)
         for batch in cut.samples:
             if not (batch.signs_array < 0).any():  # a correction says nothing about how fast the join is
                 self._join_delay.observe_all((now_ms - batch.shown_at_ms_array) / 1000)
         self._click_delay.observe_all(np.maximum(cut.click_delays_ms, 0) / 1000)
+
+    def _count(self, partition: int, ledger: Ledger) -> None:
+        counts, last = ledger.counts(), self._last.setdefault(partition, Ledger().counts())
+        # New rules may move events from one count to another, and a count may then fall: that is no event of ours.
+        more = {name: max(0, count - last[name]) for name, count in counts.items()}
+        self._last[partition] = counts
+        for log in LOGS:
+            self._events.add(more[log], partition=partition, log=log)
+        for name, fate in IMPRESSIONS.items():
+            self._impressions.add(more[name], partition=partition, fate=fate)
+        for name, fate in CLICKS.items():
+            self._clicks.add(more[name], partition=partition, fate=fate)
+        self._corrections.add(more["corrections"], partition=partition)
+        for name, count in counts.items():
+            self._ledger.set(count, partition=partition, count=name)
+        self._open.set(ledger.open, partition=partition)
+        self._waiting.set(ledger.waiting, partition=partition)
 
     def _count_refusals(self, letters: Iterable[DeadLetter]) -> None:
         for letter in letters:
@@ -91,14 +131,12 @@ class JoinMetrics:
             self._refused.add(log="clicks" if letter.topic.endswith("clicks") else "impressions", reason=reason)
 
     def forget(self, partition: int) -> None:
-        """Drop the figures of a partition that another worker has now."""
-        for fate in IMPRESSIONS.values():
-            self._impressions.forget(partition=partition, fate=fate)
-        for fate in CLICKS.values():
-            self._clicks.forget(partition=partition, fate=fate)
-        for family in (self._corrections, self._open, self._kept, self._waiting):
+        """Drop the state of a partition that another worker has now; what was done here stays counted."""
+        for name in self._last.pop(partition, {}):
+            self._ledger.forget(partition=partition, count=name)
+        for family in (self._open, self._kept, self._waiting):
             family.forget(partition=partition)
-        for log in ("impressions", "clicks"):
+        for log in LOGS:
             self._behind.forget(partition=partition, log=log)
 
     def render(self) -> str:
@@ -113,6 +151,8 @@ def label_of(reason: str) -> str:
     'position is beyond the list of'
     >>> label_of("too late: its horizon had passed 7.5 s before it came")
     'too late'
+    >>> label_of(r"impression 'web:o\\'b;1' has other content than at offset 7; the lower offset wins")
+    'impression has other content than at offset'
     """
-    clause = re.split(r"[;:]", reason, maxsplit=1)[0]
-    return " ".join(_VARIES.sub(" ", clause).split())[:60] or "other"
+    clause = re.split(r"[;:]", _QUOTED.sub(" ", reason), maxsplit=1)[0]
+    return " ".join(_NUMBER.sub(" ", clause).split())[:60] or "other"

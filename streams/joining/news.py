@@ -21,6 +21,7 @@ class News:
         self.dead_letters: list[DeadLetter] = []
         self.late_clicks: list[Logged] = []
         self.click_delays: list[NDArray[np.int64]] = []
+        self.early_clicks = self.orphan_clicks = 0
 
     def refuse(self, topic: str, record: Logged, reason: str, *, unheard: bool = False) -> None:
         """Write a dead letter; ``unheard`` ones even when muted."""
@@ -43,3 +44,13 @@ class News:
         """Note how long after its list was shown each click was made."""
         if not self.muted:
             self.click_delays.append(click_delays_ms)
+
+    def early(self, clicks: int) -> None:
+        """Note clicks whose list has come after them."""
+        if not self.muted:
+            self.early_clicks += clicks
+
+    def orphaned(self, clicks: int) -> None:
+        """Note late clicks whose list was never seen."""
+        if not self.muted:
+            self.orphan_clicks += clicks

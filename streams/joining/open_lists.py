@@ -12,6 +12,7 @@ from streams.joining import batches
 from streams.joining.acceptance import Acceptance
 from streams.joining.clicks import Clicks
 from streams.joining.due import Slots
+from streams.joining.forgotten import Forgotten
 from streams.joining.news import News
 from streams.joining.offsets import Frozen
 from streams.joining.reread import Reread
@@ -34,6 +35,8 @@ class OpenLists:
         self._known: dict[str, int] = {}  # impression id -> code of the first list that has it
         self._again: dict[str, list[int]] = {}  # codes of the later ones, when an id is used again after its horizon
         self._reread = Reread()
+        # A click made up to one more horizon after its list's is still told from one without any list.
+        self._forgotten = Forgotten(keep_ms=2 * horizon_ms + accept.future_ms)
 
     def __len__(self) -> int:
         return sum(map(len, self._shelves))
@@ -148,17 +151,17 @@ class OpenLists:
                 self._news.refuse(self._clicks_topic, clicks.records[index], f"{reason}; check the producer")
             indices, slots = indices[~bad], slots[~bad]
         if len(indices):
-            self._news.delayed(clicks.clicked_at[indices] - shelf.shown_at[slots])
-            self._take(number, slots, clicks.position[indices], clicks.reward[indices], clicks.offset[indices])
+            self._take(number, slots, clicks, indices)
 
-    def _take(self, number: int, slots: Slots, position: Ints, reward: NDArray[np.float64], offset: Ints) -> None:
-        shelf = self._shelves[number]
+    def _take(self, number: int, slots: Slots, clicks: Clicks, indices: Ints) -> None:
+        shelf, position, reward = self._shelves[number], clicks.position[indices], clicks.reward[indices]
         changed = shelf.emitted[slots] & (reward > shelf.rewards[slots, position - 1])
         corrected = np.unique(slots[changed]) if changed.any() else slots[:0]
         old = shelf.lists(corrected)
-        first = shelf.click(slots, position, reward, offset)
-        self._ledger.used += first
-        self._ledger.repeated += len(slots) - first
+        first = shelf.click(slots, position, reward, clicks.offset[indices])
+        self._news.delayed(clicks.clicked_at[indices[first]] - shelf.shown_at[slots[first]])
+        self._ledger.used += len(first)
+        self._ledger.repeated += len(slots) - len(first)
         if len(corrected):
             self._ledger.corrections += len(corrected)
             name = self._accept.buckets[number].name
@@ -187,6 +190,7 @@ class OpenLists:
                     self._forget_one(name, slot * len(self._shelves) + number)
                 else:
                     del self._known[name]
+            self._forgotten.add(shelf.ids[slots].tolist(), int(shelf.shown_at[slots].max()))
             self._reread.forget(shelf.last_click[slots], shelf.offset[slots])
             shelf.release(slots)
 
@@ -196,6 +200,10 @@ class OpenLists:
         self._known[name] = left[0]
         if len(left) > 1:
             self._again[name] = left[1:]
+
+    def knew(self, ids: Sequence[str]) -> NDArray[np.bool_]:
+        """Return for each id whether a list of it is remembered, or was until not long ago."""
+        return self._forgotten.knows(ids) | np.fromiter((name in self._known for name in ids), np.bool_, len(ids))
 
     def first_click(self) -> int:
         """Return the lowest offset of a click that a remembered list has taken."""

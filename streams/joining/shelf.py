@@ -120,15 +120,16 @@ class Shelf:
             and np.array_equal(self.contexts[one, rows], self.contexts[other, rows])
         )
 
-    def click(self, slots: Slots, positions: Ints, rewards: NDArray[np.float64], offsets: Ints) -> int:
-        """Note clicks, the largest reward of a position stays; return how many positions were not clicked before."""
+    def click(self, slots: Slots, positions: Ints, rewards: NDArray[np.float64], offsets: Ints) -> Ints:
+        """Note clicks, the largest reward of a position stays; return which were the first on their position."""
         place = (slots, positions - 1)
-        fresh = self.rewards[place] == NO_CLICK
-        count = len(np.unique(slots[fresh].astype(np.int64) * self.positions + positions[fresh]))
+        fresh = np.flatnonzero(self.rewards[place] == NO_CLICK)
+        cells = slots[fresh].astype(np.int64) * self.positions + positions[fresh]
+        first: Ints = fresh[np.unique(cells, return_index=True)[1]]
         np.maximum.at(self.rewards, place, rewards)
         np.maximum.at(self.extent, slots, positions.astype(np.uint8))
         np.minimum.at(self.first_click, slots, offsets)
-        return count
+        return first
 
     def lists(self, slots: Slots) -> Lists:
         """Return the lists in ``slots`` as they stand: the rows that were rendered or clicked, with last clicks."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from streams.join import Cut
 from streams.joining.metrics import JoinMetrics
 from streams.joining.partition import Pair
+from streams.ledger import Ledger
 
 STUCK_S = 60.0  # offsets that stand still for this long while there is lag
 
@@ -15,12 +16,12 @@ STUCK_S = 60.0  # offsets that stand still for this long while there is lag
 class JoinWatch:
     """Judges a worker: ready is assigned and rebuilt, alive is that offsets move while there is lag."""
 
-    def __init__(self, pairs: Mapping[int, Pair]) -> None:
+    def __init__(self, pairs: Mapping[int, Pair], *, wait_s: float = 600.0, lateness_s: float = 600.0) -> None:
         self._pairs = pairs
         self.assigned = False
         self._turned_at = time.monotonic()
         self._stood: dict[int, tuple[int, float]] = {}  # offsets joined, and since when no more
-        self.figures = JoinMetrics()
+        self.figures = JoinMetrics(wait_s=wait_s, lateness_s=lateness_s)
 
     def turned(self) -> None:
         """Note a turn of the loop."""
@@ -29,6 +30,10 @@ class JoinWatch:
             joined = sum(log.clock.offset for log in pair.logs)
             if not any(log.behind for log in pair.logs) or self._stood.get(partition, (-1, 0.0))[0] != joined:
                 self._stood[partition] = joined, now
+
+    def opened(self, partition: int, ledger: Ledger) -> None:
+        """Note a partition that has come here, and its ledger so far."""
+        self.figures.opened(partition, ledger)
 
     def committed(self, cuts: Mapping[int, Cut], seconds: float) -> None:
         """Note a transaction."""

@@ -10,10 +10,12 @@ from exposition import parse
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.join import SessionJoin
+from streams.join import Cut, SessionJoin
 from streams.joining.acceptance import Acceptance
-from streams.joining.metrics import MOST_REASONS, JoinMetrics
+from streams.joining.metrics import MOST_REASONS, JoinMetrics, label_of
+from streams.joining.offsets import Commit
 from streams.learning.metrics import MOST_BUCKETS, ModelMetrics
+from streams.ledger import Ledger
 from streams.metrics import Metrics
 from streams.settings import Bucket
 from streams.snapshots import take_snapshot
@@ -78,7 +80,98 @@ def test_what_became_of_every_event_is_counted():
     assert "glimpse_join_delay_seconds_sum 120\n" in figures.render()  # a correction is no new list
 
     figures.forget(3)
-    assert 'partition="3"' not in figures.render()
+    assert "glimpse_join_open_lists{" not in figures.render()
+    assert "glimpse_join_ledger_events{" not in figures.render()
+    assert value(figures.render(), "glimpse_join_clicks_total", partition="3", fate="used") == 3  # it was done here
+
+
+def test_a_partition_that_goes_and_comes_back_counts_nothing_twice():
+    figures = JoinMetrics()
+    figures.opened(0, Ledger(clicks=100, used=100))
+    text = figures.render()
+    assert value(text, "glimpse_join_clicks_total", partition="0", fate="used") == 0  # there before the first commit
+    assert value(text, "glimpse_join_ledger_events", partition="0", count="used") == 100
+
+    def cut(used: int) -> None:
+        commit = replace(Commit.beginning(""), ledger=Ledger(clicks=used, used=used))
+        figures.cut(0, Cut([], [], [], commit, np.zeros(0, np.int64), 0, 0), kept=0, behind=(0, 0), now_ms=0)
+
+    cut(130)
+    figures.forget(0)  # another worker takes it from 130 to 1,000
+    figures.opened(0, Ledger(clicks=1000, used=1000))
+    cut(1010)
+    text = figures.render()
+    assert value(text, "glimpse_join_clicks_total", partition="0", fate="used") == 40
+    assert value(text, "glimpse_join_events_total", partition="0", log="clicks") == 40
+    assert value(text, "glimpse_join_ledger_events", partition="0", count="used") == 1010
+    cut(1005)  # other rules have moved some elsewhere: no counter falls
+    cut(1006)
+    assert value(figures.render(), "glimpse_join_clicks_total", partition="0", fate="used") == 41
+
+
+def test_early_late_and_orphan_clicks_are_told_apart():
+    join = SessionJoin(Acceptance(BUCKETS, future_ms=1_000), wait_ms=10_000, lateness_ms=10_000)
+    figures = JoinMetrics()
+
+    def click(offset: int, name: str, at_s: float) -> SimpleNamespace:
+        at_ms = AT + round(1000 * at_s)
+        return SimpleNamespace(offset=offset, timestamp=at_ms, key=b"s", value=encode(Click(name, "s", 1, at_ms)))
+
+    def show(offset: int, name: str, at_s: float) -> SimpleNamespace:
+        at_ms = AT + round(1000 * at_s)
+        return SimpleNamespace(offset=offset, timestamp=at_ms, key=b"s", value=encode(shown(name, at_ms=at_ms)))
+
+    join.add_clicks([click(0, "early", 0), click(1, "early", 0.5), click(2, "nobody", 1)])
+    join.add_impressions([show(0, "early", 0), show(1, "i", 2)])
+    join.add_clicks([click(3, "i", 3), click(4, "i", 4)])  # the second one is a repeat
+    figures.cut(0, join.cut(AT + 20_000), kept=2, behind=(0, 0), now_ms=AT + 20_000)
+    text = figures.render()
+    assert value(text, "glimpse_join_early_clicks_total", partition="0") == 2
+    assert value(text, "glimpse_join_orphan_clicks_total", partition="0") == 0
+    assert value(text, "glimpse_join_waiting_clicks", partition="0") == 1
+    assert value(text, "glimpse_join_click_delay_seconds") == 2  # a position is clicked once
+
+    join.add_impressions([show(2, "j", 30)])
+    join.add_clicks([click(5, "i", 25), click(6, "nobody", 26)])
+    figures.cut(0, join.cut(AT + 30_000), kept=1, behind=(0, 0), now_ms=AT + 30_000)  # "i" is forgotten
+    join.add_impressions([show(3, "k", 80)])
+    join.add_clicks([click(7, "k", 80)])
+    figures.cut(0, join.cut(AT + 80_000), kept=1, behind=(0, 0), now_ms=AT + 80_000)
+    text = figures.render()
+    assert value(text, "glimpse_join_clicks_total", partition="0", fate="late") == 3
+    assert value(text, "glimpse_join_orphan_clicks_total", partition="0") == 2
+    assert join.ledger.balanced
+
+
+def test_delays_are_fine_where_lists_close():
+    figures = JoinMetrics(wait_s=600, lateness_s=600)
+    bounds = [
+        float(dict(labels)["le"].replace("Inf", "inf"))
+        for (suffix, labels) in parse(figures.render())["glimpse_join_delay_seconds"].samples
+        if suffix == "_bucket"
+    ]
+    near = [bound for bound in bounds if 600 < bound <= 610]
+    assert near == [600.25, 600.5, 601, 602, 605, 610]
+    clicks = parse(figures.render())["glimpse_join_click_delay_seconds"].samples
+    there = {dict(labels).get("le") for _, labels in clicks}
+    assert {"600", "720", "750", "900", "1080", "1200", "1500", "1800"} <= there
+
+
+LABELS = {
+    "impression 'web:abc' has other content than at offset 7; the lower": "impression has other content than at offset",
+    r"""impression 'o\'b"x; yz' has other content than at offset 7""": "impression has other content than at offset",
+    "unknown bucket 'exp:red'; configured are a, b": "unknown bucket",
+    'unknown bucket "it\'s: red"; configured are a, b': "unknown bucket",
+    "context nan of position 1, feature 2 is not within ±1": "context of position feature is not within",
+    "context -inf of position 1, feature 2 is not within ±1": "context of position feature is not within",
+    "reward nan is not a finite number of 0 or more": "reward is not a finite number of or more",
+    "information about infants": "information about infants",
+}
+
+
+@pytest.mark.parametrize("reason, label", LABELS.items())
+def test_labels_hold_no_ids_and_no_numbers(reason, label):
+    assert label_of(reason) == label
 
 
 def test_reasons_never_become_too_many_labels():
