@@ -91,7 +91,7 @@ class Gauge(Family):
 
 
 class Counter(Gauge):
-    """A count that only grows; ``set`` takes over a total that is kept elsewhere, such as the ledger's."""
+    """A count that only grows; ``set`` takes over a total that is kept elsewhere."""
 
     kind = "counter"
 
@@ -133,6 +133,18 @@ class Histogram(Family):
             counts = self._counts.setdefault(key, [0] * len(self.bounds))
             counts[:] = [count + more for count, more in zip(counts, found, strict=True)]
             self._sums[key] = self._sums.get(key, 0.0) + float(values.sum())
+
+    def merge(self, other: Histogram) -> None:
+        """Add what another one of the same labels and bounds has counted."""
+        if (self.labels, self.bounds) != (other.labels, other.bounds):
+            raise ValueError(f"{self.name} cannot take in {other.name}: other labels or bounds")
+        with other._lock:
+            counted = [(key, list(counts), other._sums.get(key, 0.0)) for key, counts in other._counts.items()]
+        with self._lock:
+            for key, found, total in counted:
+                counts = self._counts.setdefault(key, [0] * len(self.bounds))
+                counts[:] = [count + more for count, more in zip(counts, found, strict=True)]
+                self._sums[key] = self._sums.get(key, 0.0) + total
 
     def _drop(self, key: tuple[str, ...]) -> None:
         self._counts.pop(key, None)

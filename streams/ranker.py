@@ -16,16 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from learner import PbmUcb
 from learner.linear import LinearRanking
 from schemas.records import Snapshot
-from streams.metrics import Metrics
 from streams.online import RedisParameters
 from streams.parameters import DirectoryParameters, KafkaParameters, SnapshotMissing, Source, SourceAway
+from streams.ranker_metrics import health_of, latency, metrics_of
 from streams.settings import Settings, load
 from streams.snapshots import SnapshotCorrupt, Version, frozen, name_of
 
+__all__ = ["Ranker", "health_of", "metrics_of"]
+
 log = logging.getLogger(__name__)
-
-
-QUICK = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1)  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,8 @@ class Ranker:
     """Ranks candidates with a bucket's newest snapshot, looked for in the background.
 
     The last good snapshot is kept: one that is damaged is refused, and a source that is away changes nothing but the
-    age. Threads may rank at the same time.
+    age. Threads may rank at the same time. ``health_of(ranker, port=9109).start()`` serves the figures of one ranker or
+    of several on /metrics.
 
     Parameters
     ----------
@@ -70,10 +70,8 @@ class Ranker:
         self.missed = 0  # looks that the source did not answer
         self._source, self._clock = source, clock
         self._said_stale = False
-        self._timings = Metrics()
-        self._seconds = self._timings.histogram(
-            "glimpse_ranker_rank_seconds", "To order one list of candidates.", labels=["bucket"], bounds=QUICK
-        )
+        self.source_up = True  # whether the last look was answered
+        self.seconds = latency()
         self._stop = threading.Event()
         self._looking = threading.Lock()
         first = source.newest(bucket)
@@ -123,7 +121,7 @@ class Ranker:
         """Return the rows of the ``size`` best of ``candidates`` (n, d), best first; context-free ones need items."""
         began = time.perf_counter()
         rows = self._loaded.model.rank(candidates, size=size, items=items)
-        self._seconds.observe(time.perf_counter() - began, bucket=self.bucket)
+        self.seconds.observe(time.perf_counter() - began, bucket=self.bucket)
         return rows
 
     def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -151,40 +149,30 @@ class Ranker:
         return self.age_s > self.stale_after_s
 
     def metrics(self) -> str:
-        """Return age, staleness, version, failures and latency in Prometheus' text format."""
-        metrics = Metrics()
-        gauges = {
-            "age_seconds": ("Seconds since the snapshot in use was published.", self.age_s),
-            "stale": ("1 when that is more than allowed.", self.stale),
-            "epoch": ("Epoch of the snapshot in use.", self.version[0]),
-            "offset": ("Samples offset of the snapshot in use.", self.version[1]),
-        }
-        for name, (text, value) in gauges.items():
-            metrics.gauge(f"glimpse_ranker_{name}", text, labels=["bucket"]).set(value, bucket=self.bucket)
-        counts = {
-            "refused": ("Snapshots refused as damaged.", self.refused),
-            "missed": ("Looks that the source did not answer.", self.missed),
-        }
-        for name, (text, value) in counts.items():
-            metrics.counter(f"glimpse_ranker_{name}_total", text, labels=["bucket"]).set(value, bucket=self.bucket)
-        return metrics.render() + self._timings.render()
+        """Return age, staleness, version, failures and latency in Prometheus' text format; ``health_of`` serves it."""
+        return metrics_of([self])
 
     def refresh(self) -> bool:
         """Look for a newer snapshot once; return whether one is now in use."""
         with self._looking:
             try:
                 found = self._source.newest(self.bucket, after=self.version)
+                self.source_up = True
                 if found is not None:
                     self._loaded = self._load(found)
             except SourceAway as error:
                 found = None
-                self.missed += 1
+                self._miss()
                 log.debug("%s", error)
             except (SnapshotCorrupt, ArithmeticError) as error:
                 found = None
                 self._refuse(error)
             self._say_stale()
             return found is not None
+
+    def _miss(self) -> None:
+        self.missed += 1
+        self.source_up = False
 
     def _load(self, snapshot: Snapshot) -> Loaded:
         if snapshot.bucket != self.bucket:
@@ -212,7 +200,7 @@ class Ranker:
             try:
                 self.refresh()
             except Exception:  # a library's surprise must not end the looking; ranking goes on with what is there
-                self.missed += 1
+                self._miss()
                 log.exception("no look at %s", self._source.where(self.bucket))
 
     def close(self) -> None:
