@@ -11,8 +11,8 @@ from streams.metrics import Metrics
 from streams.settings import Bucket
 from streams.snapshots import Version, restore
 
-MOST_BUCKETS = 100  # with more of them, those first by name are shown
-LARGEST = 512  # the condition of a larger A takes too long for a page
+MOST_BUCKETS = 100  # with more of them, those first by name are shown, and how many are left out
+LARGEST = 512  # the condition of a larger A takes too long
 
 
 class ModelMetrics:
@@ -22,7 +22,7 @@ class ModelMetrics:
         self._buckets = buckets
         self._moved: dict[str, float] = {}
         self._theta: dict[str, tuple[Version, np.ndarray]] = {}
-        self._condition: dict[str, tuple[Version, float]] = {}
+        self._condition: dict[str, tuple[Version, float | None]] = {}
 
     def published(self, snapshot: Snapshot) -> None:
         """Note a snapshot, to compare θ with the one before."""
@@ -32,8 +32,15 @@ class ModelMetrics:
             self._moved[snapshot.bucket] = float(np.linalg.norm(theta - before[1]))
         self._theta[snapshot.bucket] = snapshot.version, theta
 
+    def look(self, newest: Mapping[str, Snapshot]) -> None:
+        """Find the condition of each A that is new: milliseconds to tens of them each, so not on an event loop."""
+        for name in sorted(newest)[:MOST_BUCKETS]:
+            snapshot, known = newest[name], self._condition.get(name)
+            if known is None or known[0] != snapshot.version:
+                self._condition[name] = snapshot.version, self._condition_of(snapshot)
+
     def add_to(self, metrics: Metrics, newest: Mapping[str, Snapshot]) -> None:
-        """Add the figures of the newest snapshots to a page."""
+        """Add the figures of the newest snapshots to a page; the conditions are those of the last look."""
         gauges = {
             name: metrics.gauge(f"glimpse_snapshot_{name}", text, labels=["bucket"])
             for name, text in {
@@ -46,6 +53,10 @@ class ModelMetrics:
                 "gram_condition": "Condition number of A, ridge included: above 1e12 digits of θ are lost.",
             }.items()
         }
+        left_out = metrics.gauge(
+            "glimpse_snapshot_buckets_left_out", "Buckets that are not shown, to keep pages short."
+        )
+        left_out.set(max(0, len(newest) - MOST_BUCKETS))
         for name in sorted(newest)[:MOST_BUCKETS]:
             snapshot = newest[name]
             figures = {
@@ -55,7 +66,7 @@ class ModelMetrics:
                 "published_timestamp_seconds": snapshot.published_at_ms / 1000,
                 "theta_norm": float(np.linalg.norm(snapshot.theta_array)),
                 "theta_moved": self._moved.get(name),
-                "gram_condition": self._condition_of(snapshot),
+                "gram_condition": self._condition.get(name, (None, None))[1],
             }
             for figure, value in figures.items():
                 if value is not None:
@@ -65,11 +76,8 @@ class ModelMetrics:
         bucket = self._buckets.get(snapshot.bucket)
         if bucket is None or not 0 < snapshot.dim <= LARGEST:
             return None
-        known = self._condition.get(snapshot.bucket)
-        if known is None or known[0] != snapshot.version:
-            gram = getattr(restore(bucket, snapshot), "gram", None)
-            if gram is None:  # pbm-ucb has none
-                return None
-            values = np.linalg.eigvalsh(gram)
-            known = self._condition[snapshot.bucket] = snapshot.version, float(values[-1] / values[0])
-        return known[1]
+        gram = getattr(restore(bucket, snapshot), "gram", None)
+        if gram is None:  # pbm-ucb has none
+            return None
+        values = np.linalg.eigvalsh(gram)
+        return float(values[-1] / values[0])

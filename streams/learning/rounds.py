@@ -9,12 +9,13 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import TypeVar
 
 from schemas.codec import encode
 from schemas.records import Snapshot
-from streams.learn import RawRecord
+from streams.learn import Counts, RawRecord
 from streams.learning.metrics import ModelMetrics
 from streams.learning.owner import PartitionOwner, Store
 from streams.metrics import Metrics
@@ -48,6 +49,8 @@ class Place:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     sought: bool = False  # whether the consumer was sent to where the learner is
     seek: int = 0  # records delivered since an earlier seek are still in the pipe, and left out
+    newest: dict[str, Snapshot] = field(default_factory=dict)  # durable snapshots of its buckets, gone when it goes
+    trouble: str = ""  # why its state was given up, until it is restored
 
     @property
     def ready(self) -> bool:
@@ -71,9 +74,10 @@ class Learning:
         self.settings = settings
         self.store = Store(settings)
         self.places: dict[int, Place] = {}
-        self.newest: dict[str, Snapshot] = {}  # durable snapshots of the assigned partitions, for the online store
         self.hopeless: Exception | None = None
         self.rounds = self.restored = self.gaps = self.online_failures = 0
+        self.online_up: bool | None = None  # whether the online store took what there was to put; None: not tried
+        self.counts: dict[int, Counts] = {}  # what was learned here and is durable, of partitions that are gone too
         self.models = ModelMetrics(settings.buckets)
         self.timings = Metrics()
         self._seconds = self.timings.histogram("glimpse_learn_round_seconds", "To learn and publish a round.")
@@ -92,22 +96,36 @@ class Learning:
         for number in set(self.places) - wanted:
             self._ending.add(end := asyncio.ensure_future(let_go(self.places.pop(number))))
             end.add_done_callback(self._ending.discard)
-            for name in [name for name, known in self.newest.items() if known.samples_partition == number]:
-                del self.newest[name]
         for number, place in self.places.items():
             place.sought = False
             log.info("samples partition %d stays", number)
         for number in sorted(wanted - set(self.places)):
-            self.places[number] = Place(PartitionOwner(self.store, number, published=self._published))
+            newest: dict[str, Snapshot] = {}
+            owner = PartitionOwner(self.store, number, published=partial(self._published, newest))
+            self.places[number] = Place(owner, newest=newest)
+            self.counts.setdefault(number, Counts())
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset to learn of each partition that is restored."""
         known = {number: place.owner.learner for number, place in self.places.items()}
         return {number: learner.next_offset for number, learner in known.items() if learner is not None}
 
-    def _published(self, snapshot: Snapshot) -> None:
-        self.newest[snapshot.bucket] = snapshot
+    @property
+    def newest(self) -> dict[str, Snapshot]:
+        """Durable snapshots of the assigned partitions, by bucket."""
+        return {name: snapshot for place in list(self.places.values()) for name, snapshot in list(place.newest.items())}
+
+    def _published(self, newest: dict[str, Snapshot], snapshot: Snapshot) -> None:
+        # Called from the owner's thread, maybe after its partition was taken away: so only the place's own is changed.
+        newest[snapshot.bucket] = snapshot
         self.models.published(snapshot)
+
+    def _count(self, number: int, before: Counts, after: Counts) -> None:
+        """Count a round that is durable; one that fails is learned again, and counted then."""
+        total = self.counts.setdefault(number, Counts())
+        for part in fields(Counts):
+            more = getattr(after, part.name) - getattr(before, part.name)
+            setattr(total, part.name, getattr(total, part.name) + more)
 
     async def take(self, delivered: Sequence[Delivered]) -> None:
         """Learn and publish what was delivered; what cannot be learned now is asked for again."""
@@ -126,13 +144,15 @@ class Learning:
             batch = [one for one in batch if one.seek >= place.seek]
             records, whole = contiguous(batch, place.owner.learner.next_offset)
             if records:
-                began = time.monotonic()
+                began, counts = time.monotonic(), place.owner.learner.counts
+                before = replace(counts)
                 try:
                     await in_thread(place.owner.learn, records)
                 except Exception as error:  # whatever it is, the state may now differ from what is durable
                     await self._give_up(number, place, error)
                     return
                 self.rounds += 1
+                self._count(number, before, counts)
                 self._seconds.observe(time.monotonic() - began)
                 self._news.set()
             if not whole:
@@ -158,7 +178,7 @@ class Learning:
                     self._news.set()
                 if self.places.get(number) is place and place.owner.learner is not None:
                     place.seek = await self._seek(number, place.owner.learner.next_offset)
-                    place.sought = True
+                    place.sought, place.trouble = True, ""
             except LookupError as error:
                 if isinstance(error, HOPELESS):
                     await self._give_up(number, place, error)
@@ -170,7 +190,7 @@ class Learning:
         """Drop a partition's state; ``tend`` restores it."""
         if isinstance(error, HOPELESS):
             self.hopeless = error
-        place.sought = False
+        place.sought, place.trouble = False, repr(error)
         level = logging.ERROR if isinstance(error, HOPELESS) else logging.WARNING
         log.log(level, "samples partition %d is made again from what is durable: %r", number, error)
         await in_thread(place.owner.drop)
@@ -182,16 +202,19 @@ class Learning:
         online = RedisParameters(self.settings)
         encoded: dict[str, tuple[Snapshot, bytes]] = {}
         while not self._stopping:
-            for name, snapshot in list(self.newest.items()):
+            for name, snapshot in self.newest.items():
                 if name not in encoded or encoded[name][0] is not snapshot:
                     encoded[name] = snapshot, encode(snapshot)
                 try:
                     await in_thread(online.put, *encoded[name])
                 except SourceAway as error:  # learning goes on; the next turn tries again
                     self.online_failures += 1
+                    self.online_up = False
                     if self.online_failures % 100 == 1:
                         log.warning("%s; snapshots stay on Kafka, the store is filled when it is back", error)
                     break
+            else:
+                self.online_up = True if encoded else self.online_up
             try:
                 await asyncio.wait_for(self._news.wait(), timeout=self.settings.publish_every_s)
             except TimeoutError:

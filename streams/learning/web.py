@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from streams.learning.rounds import Learning
+from streams.learning.rounds import Learning, in_thread
 from streams.metrics import CONTENT_TYPE, Metrics
 
 STUCK_S = 60.0  # offsets that stand still for this long while there is lag
@@ -41,8 +41,11 @@ class LearnHealth:
         """Return what is still missing before every assigned partition is learned, or None."""
         if not self._assigned():
             return "the group has not assigned partitions yet"
-        waiting = [number for number, place in self._learning.places.items() if not place.ready]
-        return f"samples partitions {waiting} are being restored" if waiting else None
+        waiting = {number: place for number, place in self._learning.places.items() if not place.ready}
+        if not waiting:
+            return None
+        why = next((f", after {place.trouble}" for place in waiting.values() if place.trouble), "")
+        return f"samples partitions {list(waiting)} are being restored{why}"
 
     def live(self) -> str | None:
         """Return which partition has lag and stands still, or None."""
@@ -59,27 +62,28 @@ class LearnHealth:
 
     def metrics(self) -> str:
         """Return the worker's figures in Prometheus' text format."""
-        learning, metrics = self._learning, Metrics()
-        by_partition = {
-            number: place.owner.learner for number, place in learning.places.items() if place.owner.learner is not None
-        }
-        next_offset = metrics.gauge("glimpse_learn_next_offset", "Next samples offset to learn.", labels=["partition"])
-        behind = metrics.gauge("glimpse_learn_lagging", "1 while there are samples to learn.", labels=["partition"])
+        learning, metrics, labels = self._learning, Metrics(), ["partition"]
+        ready = metrics.gauge("glimpse_learn_ready", "1 when an assigned partition is restored and read.", labels)
+        behind = metrics.gauge("glimpse_learn_lagging", "1 while there are samples to learn.", labels)
+        next_offset = metrics.gauge("glimpse_learn_next_offset", "Next samples offset to learn.", labels)
+        for number, place in learning.places.items():
+            ready.set(place.ready, partition=number)
+            behind.set(self._lagging(number), partition=number)
+        for number, offset in learning.offsets().items():
+            next_offset.set(offset, partition=number)
         counts = {
-            name: metrics.counter(f"glimpse_learn_{name}_total", text, labels=["partition"])
+            name: metrics.counter(f"glimpse_learn_{name}_total", text, labels)
             for name, text in {
-                "records": "Sample records read since the partition was restored.",
-                "lists": "Lists learned or taken back since the partition was restored.",
-                "rows": "Rows learned or taken back since the partition was restored.",
-                "dead_letters": "Sample records refused since the partition was restored.",
-                "repeated": "Sample records read again, and not learned again, since the partition was restored.",
+                "records": "Sample records read.",
+                "lists": "Lists learned or taken back.",
+                "rows": "Rows learned or taken back.",
+                "dead_letters": "Sample records refused.",
+                "repeated": "Sample records read again, and not learned again.",
             }.items()
         }
-        for number, learner in by_partition.items():
-            next_offset.set(learner.next_offset, partition=number)
-            behind.set(self._lagging(number), partition=number)
+        for number, counted in learning.counts.items():
             for name, counter in counts.items():
-                counter.set(getattr(learner.counts, name), partition=number)
+                counter.set(getattr(counted, name), partition=number)
         totals = {
             "rounds": ("Rounds published.", learning.rounds),
             "restored": ("Times that a partition was restored.", learning.restored),
@@ -88,8 +92,16 @@ class LearnHealth:
         }
         for name, (text, total) in totals.items():
             metrics.counter(f"glimpse_learn_{name}_total", text).set(total)
-        learning.models.add_to(metrics, dict(learning.newest))
+        if learning.online_up is not None:
+            text = "1 when the online store took the last snapshot that was put."
+            metrics.gauge("glimpse_learn_online_up", text).set(learning.online_up)
+        learning.models.add_to(metrics, learning.newest)
         return metrics.render() + learning.timings.render()
+
+    async def page(self) -> str:
+        """Return the same from the event loop, which goes on while what is slow is computed."""
+        await in_thread(self._learning.models.look, self._learning.newest)
+        return self.metrics()
 
 
 def add_web(app: Any, health: LearnHealth) -> None:
@@ -106,4 +118,4 @@ def add_web(app: Any, health: LearnHealth) -> None:
 
     @app.page("/metrics")  # type: ignore[untyped-decorator]
     async def metrics(view: Any, request: Any) -> Any:
-        return view.bytes(health.metrics().encode(), content_type=CONTENT_TYPE.partition(";")[0])
+        return view.bytes((await health.page()).encode(), headers={"Content-Type": CONTENT_TYPE})

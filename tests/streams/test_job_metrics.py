@@ -195,8 +195,10 @@ def test_models_show_how_far_they_went():
     models.published(second)
     models.published(second)  # restored: the same version says nothing about movement
     metrics = Metrics()
+    models.look({"a": second})
     models.add_to(metrics, {"a": second})
     text = metrics.render()
+    assert value(text, "glimpse_snapshot_buckets_left_out") == 0
     assert value(text, "glimpse_snapshot_published_timestamp_seconds", bucket="a") == 6
     norm = float(np.linalg.norm(model.theta))
     assert value(text, "glimpse_snapshot_theta_norm", bucket="a") == pytest.approx(norm)
@@ -207,11 +209,13 @@ def test_models_show_how_far_they_went():
     metrics = Metrics()
     models.add_to(metrics, many)
     assert len(parse(metrics.render())["glimpse_snapshot_rounds"].samples) == MOST_BUCKETS
+    assert value(metrics.render(), "glimpse_snapshot_buckets_left_out") == 50
 
 
 def test_a_context_free_model_has_no_condition():
     bucket, models, metrics = BUCKETS["p"], ModelMetrics(BUCKETS), Metrics()
     snapshot = take_snapshot(bucket.model(), bucket, samples_offset=0, topic_id="t", partition=0, published_at_ms=1)
+    models.look({"p": snapshot})
     models.add_to(metrics, {"p": snapshot})
     assert not parse(metrics.render())["glimpse_snapshot_gram_condition"].samples
 

@@ -1,12 +1,22 @@
 """What the health of a learn worker says: ready is restored, alive is that offsets move while there is lag."""
 
-from sample_batches import all_algorithms
+import asyncio
+import threading
+import time
 
-from streams.learn import Log, PartitionLearner
+import numpy as np
+import pytest
+from exposition import parse
+from sample_batches import all_algorithms, make_batch
+
+from learner import Samples
+from schemas.codec import encode
+from streams.learn import Log, PartitionLearner, RawRecord
 from streams.learning.owner import PartitionOwner
-from streams.learning.rounds import Learning, Place
+from streams.learning.rounds import Delivered, Learning, Place
 from streams.learning.web import STUCK_S, LearnHealth
-from streams.settings import Settings
+from streams.settings import Bucket, Settings
+from streams.snapshots import take_snapshot
 
 
 async def no_seek(partition, offset):
@@ -61,5 +71,143 @@ def test_metrics_are_there_from_the_start():
     learning, place = worker()
     health = LearnHealth(learning, lagging=lambda number: True, assigned=lambda: True)
     assert "glimpse_learn_rounds_total 0" in health.metrics()
+    assert 'glimpse_learn_ready{partition="0"} 0' in health.metrics()  # assigned, and not restored: seen, not absent
+    assert 'glimpse_learn_lagging{partition="0"} 1' in health.metrics()
     restored(place)
     assert 'glimpse_learn_next_offset{partition="0"} 0' in health.metrics()
+    assert 'glimpse_learn_ready{partition="0"} 1' in health.metrics()
+
+
+def test_what_keeps_a_partition_from_being_restored_is_said():
+    learning, place = worker()
+    health = LearnHealth(learning, lagging=lambda number: True, assigned=lambda: True)
+
+    def away() -> None:
+        raise TimeoutError("no broker")
+
+    place.owner.restore = away
+    asyncio.run(learning.tend())
+    assert health.ready() == "samples partitions [0] are being restored, after TimeoutError('no broker')"
+
+
+def value(text: str, name: str, **labels: str) -> float:
+    [found] = [number for (_, pairs), number in parse(text)[name].samples.items() if dict(pairs) == labels]
+    return found
+
+
+def own(learning: Learning, commit) -> None:
+    """Assign partition 0, restored from nothing; ``commit`` stands for the broker."""
+    learning.assign([0])
+    restored(learning.places[0])
+    learning.places[0].owner._commit = commit
+
+
+def deliver(offset: int, lists: int) -> Delivered:
+    return Delivered(0, 0, offset, RawRecord(offset, encode(make_batch("ubm", lists, seed=offset)[0])))
+
+
+def test_rounds_that_became_durable_are_counted_also_over_restorations():
+    learning = Learning(Settings(buckets=all_algorithms()), seek=no_seek)
+    health = LearnHealth(learning, lagging=lambda number: False, assigned=lambda: True)
+    failing = [False]
+
+    def commit(*args) -> None:
+        if failing[0]:
+            raise ConnectionError("fenced")
+
+    async def run() -> None:
+        own(learning, commit)
+        assert value(health.metrics(), "glimpse_learn_rows_total", partition="0") == 0  # there before the first round
+        await learning.take([deliver(0, 5), deliver(1, 4)])
+        failing[0] = True
+        await learning.take([deliver(2, 3)])
+        assert learning.places[0].owner.learner is None
+        failing[0] = False
+        place = learning.places[0]
+        restored(place)
+        place.owner.learner.next_offset = 2
+        await learning.take([deliver(2, 3), Delivered(0, 0, 3, RawRecord(3, b"poison"))])
+        learning.assign([])
+
+    asyncio.run(run())
+    text = health.metrics()
+    rows = sum(make_batch("ubm", lists, seed=offset)[1].rows for offset, lists in enumerate((5, 4, 3)))
+    assert value(text, "glimpse_learn_rows_total", partition="0") == rows
+    assert value(text, "glimpse_learn_lists_total", partition="0") == 12
+    assert value(text, "glimpse_learn_records_total", partition="0") == 4
+    assert value(text, "glimpse_learn_dead_letters_total", partition="0") == 1
+    assert value(text, "glimpse_learn_rounds_total") == 2
+    timed = parse(text)["glimpse_learn_round_seconds"].samples
+    assert timed["_count", ()] == 2
+    assert 0 < timed["_sum", ()] < 5
+
+
+def test_a_snapshot_of_a_partition_that_was_taken_away_is_not_shown():
+    learning = Learning(Settings(buckets=all_algorithms()), seek=no_seek)
+    go = threading.Event()
+
+    async def run() -> None:
+        own(learning, lambda *args: go.wait(5))
+        round_ = asyncio.ensure_future(learning.take([deliver(0, 5)]))
+        await asyncio.sleep(0.1)
+        learning.assign([])  # while the round is being committed
+        go.set()
+        await round_
+        await asyncio.sleep(0.1)
+
+    asyncio.run(run())
+    assert learning.newest == {}
+    health = LearnHealth(learning, lagging=lambda number: False, assigned=lambda: True)
+    assert not parse(health.metrics())["glimpse_snapshot_rounds"].samples
+
+
+def test_an_online_store_that_stops_is_seen_and_so_is_its_return(new_redis):
+    server = new_redis()
+    settings = Settings(buckets=all_algorithms(), redis=server.url, publish_every_s=0.05)
+    learning = Learning(settings, seek=no_seek)
+    health = LearnHealth(learning, lagging=lambda number: False, assigned=lambda: True)
+    assert "glimpse_learn_online_up" not in health.metrics()  # nothing was tried
+
+    async def until(up: float) -> None:
+        give_up_at = time.monotonic() + 10
+        while f"glimpse_learn_online_up {up}\n" not in health.metrics():
+            assert time.monotonic() < give_up_at
+            await asyncio.sleep(0.02)
+
+    async def run() -> None:
+        own(learning, lambda *args: None)
+        await learning.take([deliver(0, 5)])
+        keeping = asyncio.ensure_future(learning.keep_online())
+        await until(1)
+        assert value(health.metrics(), "glimpse_learn_online_failures_total") == 0
+        await asyncio.to_thread(server.stop)
+        await until(0)
+        assert value(health.metrics(), "glimpse_learn_online_failures_total") >= 1
+        await asyncio.to_thread(server.start)
+        await until(1)
+        await learning.stop()
+        await keeping
+
+    asyncio.run(run())
+
+
+def test_the_page_holds_nobody_up_while_conditions_are_computed():
+    bucket = Bucket("wide", "c2ucb", dim=400, positions=3)
+    learning = Learning(Settings(buckets={"wide": bucket}), seek=no_seek)
+    learning.places[0] = place = Place(PartitionOwner(learning.store, 0))
+    model, random = bucket.model(), np.random.default_rng(0)
+    model.learn(Samples.from_clicks(random.uniform(-0.5, 0.5, (50, 3, 400)), random.random((50, 3)) < 0.3))
+    place.newest["wide"] = take_snapshot(
+        model, bucket, samples_offset=7, topic_id="t", partition=0, published_at_ms=1000
+    )
+    health = LearnHealth(learning, lagging=lambda number: False, assigned=lambda: True)
+    looked = []
+    learning.models.look = lambda newest, look=learning.models.look: (
+        looked.append(threading.current_thread() is threading.main_thread()),
+        look(newest),
+    )
+    text = asyncio.run(health.page())
+    assert looked == [False]
+    assert value(text, "glimpse_snapshot_gram_condition", bucket="wide") == pytest.approx(np.linalg.cond(model.gram))
+    assert value(text, "glimpse_snapshot_offset", bucket="wide") == 7
+    assert value(text, "glimpse_snapshot_epoch", bucket="wide") == bucket.epoch
