@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import sys
+import traceback
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -239,8 +240,10 @@ def lag(
         float | None, typer.Option(min=0, help="Exit code 1 when a record waits for longer.")
     ] = None,
     group: Annotated[list[str] | None, typer.Option(help="Another group on these topics; may be repeated.")] = None,
-    window: Annotated[float, typer.Option(min=1, help="Seconds of commits that a verdict looks at.")] = 30.0,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    window: Annotated[
+        float, typer.Option(min=1, max=86_400, help="Seconds of commits that a verdict looks at; some commits long.")
+    ] = 30.0,
+    every: Annotated[float, typer.Option(min=0.1, max=3_600, help="Seconds between two looks.")] = 2.0,
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Serve it for Prometheus on this port, until SIGTERM.")
     ] = None,
@@ -252,20 +255,25 @@ def lag(
     Exit code: 0 all OK; 1 not OK, or more than --max-lag-seconds behind; 2 it could not be found out.
     """
     from streams.lagging.exporter import serve
-    from streams.lagging.reader import LagError
     from streams.lagging.rules import Window
     from streams.lagging.view import run
     from streams.settings import load
 
-    settings, groups, past = load(config), group or [], Window(span_s=window)
     try:
+        settings, groups, past = load(config), group or [], Window(span_s=window)
         if metrics_port is not None:
-            raise typer.Exit(serve(settings, port=metrics_port, groups=groups, window=past, every_s=every))
-        looking = partial(run, settings, groups=groups, window=past, every_s=every)
-        raise typer.Exit(looking(watch=watch, as_json=as_json, max_lag_s=max_lag_seconds))
-    except LagError as error:
-        note(f"glimpse lag: {error}")
-        raise typer.Exit(2) from error
+            code = serve(settings, port=metrics_port, groups=groups, window=past, every_s=every)
+        else:
+            looking = partial(run, settings, groups=groups, window=past, every_s=every)
+            code = looking(watch=watch, as_json=as_json, max_lag_s=max_lag_seconds)
+    except Exception as error:  # 1 would say that something is behind
+        words = explained(error)
+        if words is None:
+            traceback.print_exc()
+        else:
+            note(f"glimpse lag: {words}")
+        code = 2
+    raise typer.Exit(code)
 
 
 def with_buckets(config: Path | None) -> Settings:

@@ -54,8 +54,13 @@ class GroupLag:
 
     @property
     def worst(self) -> PartitionLag | None:
-        """The partition that is worst off: by verdict, then by lag."""
-        return max(self.partitions, key=lambda one: (one.verdict.severity, one.lag_s or 0.0, one.lag), default=None)
+        """The partition that is worst off: by verdict, then by lag; one of which nothing is known before others."""
+        unknown = float("inf")
+        return max(
+            self.partitions,
+            key=lambda one: (one.verdict.severity, unknown if one.lag_s is None else one.lag_s, one.lag),
+            default=None,
+        )
 
     @property
     def verdict(self) -> Verdict:
@@ -108,14 +113,26 @@ class Report:
         return {"at_ms": self.at_ms, "verdict": self.verdict.value, "groups": groups, "notes": list(self.notes)}
 
 
+def without_leader(topic: str, partition: int, *, committed: int | None) -> PartitionLag:
+    """Return what is shown of a partition that no broker serves: nothing is known, and nobody can read it."""
+    unknown = (0, 0, False, None, None, None, None, None, 0, None, None)
+    words = "has no leader, so nobody can read or write it; see which broker is down"
+    return PartitionLag(topic, partition, committed, None, *unknown, Verdict.STOP, words)
+
+
 def partition_lag(facts: Facts, *, now_ms: int, window: Window) -> PartitionLag:
     """Return what is shown of a partition, with its verdict."""
     verdict, reason = judge(facts, now_ms=now_ms, window=window)
     reading = facts.start if facts.position is None else facts.position
     lost = 0 if facts.other_log else max(0, facts.start - reading)
+    lost = lost if lost > 1 else 0  # one offset may be the marker behind the last record
+    needed = None if facts.committed is None or facts.other_log else facts.committed
     if lost:
         verdict = max(verdict, Verdict.WARN, key=lambda one: one.severity)
-        reason = f"{lost} records were deleted before they were read; {reason}"
+        reason = f"{lost} offsets were deleted before they were read; {reason}"
+    elif needed is not None and needed + 1 < facts.start:
+        verdict = max(verdict, Verdict.WARN, key=lambda one: one.severity)
+        reason = f"a restart needs offset {needed}, but the log begins at {facts.start} by now; {reason}"
     rate_in, rate_out = rate(facts.ends, now_ms, window), rate(facts.commits, now_ms, window)
     density = facts.unread / (facts.end - reading) if facts.unread and facts.end > reading else 1.0
     left = None
@@ -149,10 +166,13 @@ def rate(marks: Sequence[Mark], now_ms: int, window: Window) -> float | None:
     known = marks[max(0, index - 1) :]
     if not known:
         return None
-    seconds = min((now_ms - known[0].at_ms) / 1000, window.span_s)
+    first, last = known[0], known[-1]
+    moving_ms, silent_ms = last.at_ms - first.at_ms, now_ms - last.at_ms
+    usual = len(known) > 1 and silent_ms < 2 * moving_ms / (len(known) - 1)  # who commits now and then is not slow
+    seconds = (moving_ms + (0 if usual else silent_ms)) / 1000
     if seconds < window.span_s / window.commits:
         return None
-    return max(0.0, (known[-1].offset - known[0].offset) / seconds)
+    return max(0.0, (last.offset - first.offset) / seconds)
 
 
 def catch_up(unread: int, rate_in: float | None, rate_out: float | None, density: float = 1.0) -> float | None:

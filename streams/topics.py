@@ -58,6 +58,7 @@ class Found(NamedTuple):
     topic_id: str
     partitions: int
     readable: bool
+    leaderless: frozenset[int] = frozenset()  # partitions that nobody serves just now
 
 
 def described(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Found]:
@@ -69,7 +70,8 @@ def described(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Found
             found[topic["name"]] = Found("", 0, readable=False)
         elif topic["partitions"]:
             readable = allowed is None or "READ" in allowed
-            found[topic["name"]] = Found(str(topic["topic_id"]), len(topic["partitions"]), readable)
+            dark = frozenset(part["partition_index"] for part in topic["partitions"] if part["leader_id"] < 0)
+            found[topic["name"]] = Found(str(topic["topic_id"]), len(topic["partitions"]), readable, dark)
     return found
 
 

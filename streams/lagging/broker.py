@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import AuthorizationError, KafkaError
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from streams.lagging.commit_records import Committed
@@ -16,7 +16,7 @@ from streams.lagging.count import RecordCounter
 from streams.lagging.facts import Keeping, LogState, Look, Unread
 from streams.lagging.logs import PATIENCE_MS, reader
 from streams.settings import Settings
-from streams.topics import Found, described
+from streams.topics import Found, described, specs
 
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
@@ -48,11 +48,19 @@ class Broker:
         asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
         found = {}
         for name, config in self._admin.describe_configs(asked, config_filter="all")["topic"].items():
-            kept_ms = int(config["retention.ms"]["value"])
-            policy = config["cleanup.policy"]["value"]
-            deletes = "delete" in policy and kept_ms >= 0
-            by_broker = config["message.timestamp.type"]["value"] == "LogAppendTime"
-            found[name] = Keeping(kept_ms / 1000 if deletes else None, by_broker, "compact" in policy)
+            if "retention.ms" not in config:  # without DESCRIBE_CONFIGS there is nothing; then it is as it should be
+                wanted = next(topic.config for topic in specs(self._settings) if topic.name == name)
+                by_broker = wanted.get("message.timestamp.type") == "LogAppendTime"
+                found[name] = Keeping(None, by_broker, "compact" in wanted["cleanup.policy"], known=False)
+                continue
+            kept_ms, policy = int(config["retention.ms"]["value"]), config["cleanup.policy"]["value"]
+            deletes = "delete" in policy
+            found[name] = Keeping(
+                kept_ms / 1000 if deletes and kept_ms >= 0 else None,
+                config["message.timestamp.type"]["value"] == "LogAppendTime",
+                "compact" in policy,
+                by_size=deletes and int(config["retention.bytes"]["value"]) >= 0,
+            )
         return found
 
     def logs(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogState]:
@@ -96,12 +104,14 @@ class Broker:
 
     def members(self, groups: Iterable[str]) -> dict[str, int | None]:
         """Return how many consumers each group has; None where that is hidden."""
-        found = self._admin.describe_groups(list(groups))
-        hidden = "Authorization"
-        return {
-            group: None if hidden in str(one.get("error") or "") else len(one["members"])
-            for group, one in found.items()
-        }
+        found: dict[str, int | None] = {}
+        for group in groups:
+            try:
+                one = self._admin.describe_groups([group])[group]
+                found[group] = None if "Authorization" in str(one.get("error") or "") else len(one["members"])
+            except AuthorizationError:
+                found[group] = None
+        return found
 
     def open_transactions(self, logs: Mapping[TopicPartition, LogState]) -> dict[TopicPartition, tuple[int, str]]:
         """Return since when, and by whom, a transaction holds back the end of each of these partitions.
@@ -133,7 +143,7 @@ class Broker:
     def unread(self, group: str, positions: Mapping[TopicPartition, int], look: Look) -> dict[TopicPartition, Unread]:
         """Return what a group has not read: records before each partition's end, and the time stamp of the first."""
         if group not in self._counters:
-            self._counters[group] = RecordCounter(reader(self._settings))
+            self._counters[group] = RecordCounter(reader(self._settings, max_partition_fetch_bytes=1 << 16))
         starts = {place: max(position, look.logs[place].start) for place, position in positions.items()}
         ends = {place: look.logs[place].end for place in positions}
         lasting = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import uuid
+from functools import lru_cache
 from typing import NamedTuple
 
 TOPIC = "__consumer_offsets"
@@ -84,6 +85,7 @@ def committed_of(value: bytes) -> Committed | None:
         return None
 
 
+@lru_cache(1 << 16)  # each commit is looked at again and again while it is in the window
 def standing_of(commit: Committed, *, join: bool) -> Standing:
     """Return what a commit means; the join's tells in its metadata how far beyond the offset it has processed.
 
@@ -97,6 +99,8 @@ def standing_of(commit: Committed, *, join: bool) -> Standing:
     try:
         notes = json.loads(commit.metadata)
         position, clock = int(notes["to"]), int(notes["clock"])
+        if not (commit.offset <= position < 2**63 and -(2**63) <= clock < 2**63):
+            raise ValueError("no place in a log")
         return Standing(position, str(notes["topic"] or commit.topic_id), clock if clock > 0 else None)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):  # anybody may write anything there
         found = f"{commit.metadata!r:.40}" if commit.metadata else "nothing"

@@ -1,34 +1,54 @@
 """Positions and ends in, how many data records lie between them out.
 
 Offsets are no records: transaction markers take some, and compaction leaves gaps. So the records themselves are looked
-at, a few hundred of a partition at most; what was counted once is remembered while the position stays.
+at: all of them when they are few, else some, which tell how dense the rest is. What was counted once is remembered
+while the position stays.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from kafka import KafkaConsumer, TopicPartition
 
 from streams.lagging.facts import Unread
 
-COUNTED = 500  # so many records of a partition are counted one by one, beyond that it is an estimate
+FEW = 500  # up to so many offsets are counted one by one, and so many records stand for more
+SAMPLE, IN_ALL = 50, 10_000  # fewer when there are many such partitions, which would cost seconds
+SAMPLE_BYTES = 1 << 20
 
 
-class Known(NamedTuple):
-    """What was counted of a partition: from where, to where."""
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The records of a log from ``start`` up to ``upto``."""
 
-    log: str
+    log: str  # the topic's id
     start: int
-    end: int
-    unread: Unread
+    upto: int
+    records: int = 0
+    size: int = 0  # bytes of their values
+    first_ms: int | None = None
+    whole: bool = False  # nothing comes between ``upto`` and the end: the tail was compacted away
 
-    def holds(self, log: str | None, start: int, end: int) -> bool:
-        """Return whether it is a part of what lies between ``start`` and ``end`` of this log."""
-        grown = end > self.end and self.unread.exact  # an estimate is made anew, from more records
-        return (self.log, self.start) == (log, start) and (grown or end == self.end)
+    def enough(self, end: int, sample: int = FEW) -> bool:
+        """Return whether there is no need to read more on the way to ``end``, where ``sample`` records tell of many."""
+        if self.upto >= end or self.whole:
+            return True
+        many = end - self.start > FEW
+        return self.records >= (sample if many else FEW) or self.size >= SAMPLE_BYTES
+
+    def unread(self, end: int) -> Unread:
+        """Return what lies before ``end``; beyond what was counted the rest is taken to be as dense.
+
+        >>> Counted("t", 10, 60, records=25, first_ms=1000).unread(110)
+        Unread(records=50, exact=False, first_ms=1000)
+        """
+        if self.upto >= end or self.whole:
+            return Unread(self.records, True, self.first_ms)
+        dense = self.records / (self.upto - self.start) if self.upto > self.start else 1.0
+        return Unread(self.records + round(dense * (end - self.upto)), False, self.first_ms)
 
 
 class RecordCounter:
@@ -36,82 +56,77 @@ class RecordCounter:
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
-        self._known: dict[TopicPartition, Known] = {}
+        self._known: dict[TopicPartition, Counted] = {}
 
     def unread(
-        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], logs: Mapping[str, str]
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], lasting: Mapping[str, str]
     ) -> dict[TopicPartition, Unread]:
         """Return how many records lie before each partition's end, and the time stamp of the first.
 
-        ``logs`` has the ids of the topics whose records stay as they are; others are counted again each time.
+        ``lasting`` has the ids of the topics whose records stay as they are; others are counted again each time.
         """
-        todo, before = dict[TopicPartition, int](), dict[TopicPartition, Unread]()
+        counted = {}
         for place, start in starts.items():
+            log = lasting.get(place.topic, "")
             known = self._known.get(place)
-            before[place] = Unread(0, True, None)
-            if known is not None and known.holds(logs.get(place.topic), start, ends[place]):
-                before[place], start = known.unread, known.end  # only what has come since
-            if start < ends[place]:
-                todo[place] = start
-        more = count(self._consumer, todo, {place: ends[place] for place in todo}) if todo else {}
-        found = {}
-        for place, start in starts.items():
-            found[place] = added(before[place], more[place]) if place in more else before[place]
-            self._known[place] = Known(logs.get(place.topic, ""), start, ends[place], found[place])
-        return found
+            same = known is not None and log and (known.log, known.start) == (log, start)
+            counted[place] = known if known is not None and same else Counted(log, start, start)
+        deep = sum(ends[place] - one.start > FEW for place, one in counted.items())
+        sample = min(FEW, max(SAMPLE, IN_ALL // max(deep, 1)))
+        todo = {place: one for place, one in counted.items() if not one.enough(ends[place], sample)}
+        if todo:
+            compacted = {place for place, one in todo.items() if not one.log}
+            counted |= count(self._consumer, todo, ends, compacted=compacted, sample=sample)
+        self._known = counted
+        return {place: one.unread(ends[place]) for place, one in counted.items()}
 
     def close(self) -> None:
         """Let go of the connection."""
         self._consumer.close()
 
 
-def added(first: Unread, then: Unread) -> Unread:
-    """Return two counts as one.
-
-    >>> added(Unread(2, True, 1000), Unread(3, False, 5000))
-    Unread(records=5, exact=False, first_ms=1000)
-    """
-    first_ms = then.first_ms if first.first_ms is None else first.first_ms
-    return Unread(first.records + then.records, first.exact and then.exact, first_ms)
-
-
 def count(
     consumer: KafkaConsumer,
-    starts: Mapping[TopicPartition, int],
+    todo: Mapping[TopicPartition, Counted],
     ends: Mapping[TopicPartition, int],
     *,
-    most: int = COUNTED,
+    compacted: Collection[TopicPartition] = (),
+    sample: int = FEW,
     patience_s: float = 5.0,
-) -> dict[TopicPartition, Unread]:
-    """Count records from starts to ends; after ``most`` of them the rest is taken to be as dense as they were."""
-    consumer.assign(list(starts))
-    for place, start in starts.items():
-        consumer.seek(place, start)
-    records, first, at = dict.fromkeys(starts, 0), dict[TopicPartition, int](), dict(starts)
-    waiting, give_up_at, moved_at = set(starts), time.monotonic() + patience_s, time.monotonic()
-    while waiting and time.monotonic() < min(give_up_at, moved_at + 1.0):
-        for place, batch in consumer.poll(timeout_ms=20, max_records=most).items():
+    silence_s: float = 1.0,
+) -> dict[TopicPartition, Counted]:
+    """Return counts that go further, up to the ends or to where it is enough; a silent broker gives less, for now."""
+    consumer.assign(list(todo))
+    found = dict(todo)
+    for place, one in found.items():
+        consumer.seek(place, one.upto)
+    waiting = set(found)
+    moved_at = time.monotonic()
+    give_up_at = moved_at + patience_s
+    while waiting and time.monotonic() < min(give_up_at, moved_at + silence_s):
+        batches = consumer.poll(timeout_ms=20, max_records=SAMPLE)
+        for place, batch in batches.items():
             inside = [record for record in batch if record.offset < ends[place]] if place in waiting else []
             if inside:
-                first.setdefault(place, int(inside[0].timestamp))
-                records[place] += len(inside)
-        for place in list(waiting):
+                one = found[place]
+                found[place] = replace(
+                    one,
+                    records=one.records + len(inside),
+                    size=one.size + sum(len(record.value or b"") for record in inside),
+                    first_ms=int(inside[0].timestamp) if one.first_ms is None else one.first_ms,
+                )
+        for place in waiting & batches.keys() if batches else list(waiting):  # without records there may be markers
             position = consumer.position(place)
-            if position != at[place]:
-                at[place], moved_at = position, time.monotonic()
-            if position >= ends[place] or records[place] >= most:
+            if position != found[place].upto:
+                found[place], moved_at = replace(found[place], upto=position), time.monotonic()
+            if found[place].enough(ends[place], sample):
                 waiting.remove(place)
                 # A pause would do, but kafka-python 3.0.12 never again hands out what it holds of a paused partition.
                 consumer.seek(place, ends[place])
-    found = {}
-    for place, start in starts.items():
-        # Past a tail that was compacted away no record comes, and the position stays: what was counted is all there is.
-        silent = place in waiting and consumer.highwater(place) is not None and time.monotonic() < give_up_at
-        if at[place] >= ends[place] or silent:
-            found[place] = Unread(records[place], True, first.get(place))
-        else:
-            dense = records[place] / (at[place] - start) if at[place] > start else 1.0
-            rest = round(dense * (ends[place] - at[place]))
-            found[place] = Unread(records[place] + rest, False, first.get(place))
+    for place in waiting & set(compacted):
+        # Past a tail that was compacted away no record comes and the position stays: what was counted is all there is.
+        # Of other logs it is a broker that takes its time, and the next look goes on.
+        if consumer.highwater(place) is not None and time.monotonic() < give_up_at:
+            found[place] = replace(found[place], whole=True)
     consumer.assign([])
     return found

@@ -49,6 +49,9 @@ class LagExporter:
             if str(error) != self.trouble:
                 log.warning("%s; trying again", error)
             self.report, self.trouble = None, str(error)
+        except Exception as error:  # a surprise is said, and must not end the watching
+            log.exception("lag cannot be read")
+            self.report, self.trouble = None, f"{type(error).__name__}: {error}"
 
     def run(self, stop: Event) -> None:
         """Look until told to stop."""

@@ -26,6 +26,8 @@ class Keeping(NamedTuple):
     retention_s: float | None  # None: for ever
     by_broker: bool  # time stamps are the broker's, so that they can be compared with now
     compacts: bool  # records may vanish anywhere
+    by_size: bool = False  # records are also deleted when there are too many
+    known: bool = True  # else it is what the topic should have
 
 
 class Unread(NamedTuple):
@@ -45,6 +47,7 @@ class Look:
     keeping: Mapping[str, Keeping]
     logs: Mapping[TopicPartition, LogState]
     ends: Mapping[TopicPartition, Sequence[Mark]]
+    since_ms: Mapping[TopicPartition, int]  # when a log was first looked at; ends before are read off time stamps
     held: Mapping[TopicPartition, tuple[int, str]]  # since when, and by whose transaction
     newest_ms: Mapping[TopicPartition, int]  # of logs whose time stamps are not the broker's
     oldest_ms: Mapping[TopicPartition, int]
@@ -104,10 +107,12 @@ def facts_of(commits: Sequence[Committed], place: TopicPartition, look: Look, un
             if one.at_ms is not None and not _of_other_log(one, place, look, join=join)
         ],
         ends=look.ends[place],
+        since_ms=look.since_ms[place],
         unread=unread.records,
         exact=unread.exact,
         unread_ms=unread.first_ms,
-        clock_ms=now_ms if keeping.by_broker else look.newest_ms.get(place, now_ms),
+        # a record dated far ahead must not make the others old
+        clock_ms=now_ms if keeping.by_broker else min(now_ms, look.newest_ms.get(place, now_ms)),
         needed_ms=needed_ms,
         retention_s=keeping.retention_s,
         transaction=transaction,

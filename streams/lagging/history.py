@@ -18,7 +18,7 @@ class Ends:
     Parameters
     ----------
     window
-        How long to remember: twice its span.
+        How long to remember: several of its spans, for groups that commit rarely.
     offsets_at
         Tells the first offset with a time stamp from a time on, None when there is none yet.
     """
@@ -27,6 +27,7 @@ class Ends:
         self.window = window
         self._offsets_at = offsets_at
         self._marks: dict[tuple[TopicPartition, str], list[Mark]] = {}  # a topic made again has another past
+        self.since_ms: dict[TopicPartition, int] = {}  # when each was first looked at
 
     def note(
         self, logs: Mapping[TopicPartition, LogState], topic_ids: Mapping[str, str], now_ms: int
@@ -35,7 +36,8 @@ class Ends:
         keys = {place: (place, topic_ids[place.topic]) for place in logs}
         new = [place for place, key in keys.items() if key not in self._marks]
         past = self._past(new, logs, now_ms) if new else {}
-        before_ms = now_ms - 2 * self.window.span_s * 1000
+        self.since_ms |= dict.fromkeys(new, now_ms)
+        before_ms = now_ms - 6 * self.window.span_s * 1000
         marks = {}
         for place, key in keys.items():
             known = [*self._marks.get(key, past.get(place, [])), Mark(now_ms, logs[place].end)]

@@ -19,6 +19,7 @@ from streams.settings import Settings
 
 PATIENCE_MS = 5_000  # with a broker that does not answer
 PROGRESS = b"@samples-"
+KEPT = 12  # commits of a partition at least, however old
 
 
 def reader(settings: Settings, **changes: Any) -> KafkaConsumer:
@@ -36,15 +37,14 @@ def reader(settings: Settings, **changes: Any) -> KafkaConsumer:
     return KafkaConsumer(**settings.kafka_client() | options | changes)
 
 
-def drain(consumer: KafkaConsumer, *, patience_s: float = 10.0) -> Iterator[Any]:
-    """Yield the records up to where the assigned partitions end now."""
+def drain(consumer: KafkaConsumer, *, silence_s: float = 1.5) -> Iterator[Any]:
+    """Yield the records up to where the assigned partitions end now, or to where none come: a tail may be compacted."""
     ends: Mapping[TopicPartition, int] = consumer.end_offsets(list(consumer.assignment()))
-    give_up_at = time.monotonic() + patience_s
-    while any(consumer.position(place) < end for place, end in ends.items()):
+    give_up_at = time.monotonic() + silence_s
+    while time.monotonic() < give_up_at and any(consumer.position(place) < end for place, end in ends.items()):
         for records in consumer.poll(timeout_ms=100).values():
             yield from records
-        if time.monotonic() > give_up_at:
-            return  # what is missing comes with the next reading
+            give_up_at = time.monotonic() + silence_s
 
 
 Of = TypeVar("Of")
@@ -58,9 +58,9 @@ class Commits(Generic[Of]):
         self._consumer = consumer
 
     def forget(self, before_ms: float) -> None:
-        """Drop what is older than this, but for the last commit before."""
+        """Drop what is older than this, but for some commits before, which tell how often there is one."""
         for commits in self.commits.values():
-            while len(commits) > 1 and (commits[1].at_ms or 0) < before_ms:
+            while len(commits) > KEPT and (commits[1].at_ms or 0) < before_ms:
                 del commits[0]
 
     def close(self) -> None:
@@ -94,8 +94,9 @@ class CommitLog(Commits[Place]):
             if first is not None:
                 self._consumer.seek(place, first.offset)
 
-    def catch_up(self) -> None:
-        """Read to the end; a group or offset that was deleted loses its commits."""
+    def catch_up(self) -> int:
+        """Read to the end and return the newest time among what was new, 0 for nothing; what was deleted goes."""
+        newest_ms = 0
         for record in drain(self._consumer):
             place = place_of(record.key)
             if place is None or place.group not in self.groups:
@@ -104,25 +105,47 @@ class CommitLog(Commits[Place]):
                 self.commits.pop(place, None)
             elif (commit := committed_of(record.value)) is not None:
                 self.commits[place].append(commit)
+                newest_ms = max(newest_ms, commit.at_ms or 0)
+        return newest_ms
 
 
 class ProgressLog(Commits[int]):
-    """How far each samples partition was learned: the progress records among the snapshots on ``parameters``."""
+    """How far each samples partition was learned: the progress records among the snapshots on ``parameters``.
 
-    def __init__(self, settings: Settings, topic: str, partitions: Iterable[int]) -> None:
+    Snapshots are large, so reading begins at ``since_ms``; only when that does not tell of all ``partitions`` of the
+    samples, at the beginning.
+    """
+
+    def __init__(self, settings: Settings, topic: str, partitions: Iterable[int], *, since_ms: int) -> None:
         super().__init__(reader(settings, max_partition_fetch_bytes=8 << 20))
         self.unreadable = 0
-        places = [TopicPartition(topic, number) for number in partitions]
-        self._consumer.assign(places)
-        self._consumer.seek_to_beginning(*places)
+        self._wanted = set(partitions)
+        self._place = TopicPartition(topic, 0)
+        self._consumer.assign([self._place])
+        first = self._consumer.offsets_for_times({self._place: since_ms})[self._place]
+        if first is None:
+            self._consumer.seek_to_end(self._place)
+        else:
+            self._consumer.seek(self._place, first.offset)
 
     def catch_up(self) -> None:
         """Read to the end; snapshots are passed over without a look inside."""
+        self._read()
+        if self._wanted - self.commits.keys():
+            self.commits.clear()
+            self.unreadable = 0
+            self._consumer.seek_to_beginning(self._place)
+            self._read()
+            self._wanted = set()  # who is not there yet will come at the end
+
+    def _read(self) -> None:
         for record in drain(self._consumer):
             if not (record.key or b"").startswith(PROGRESS):
                 continue
             try:
                 progress = decode(record.value or b"", Progress)
+                if min(progress.next_offset, progress.published_at_ms) < 0:
+                    raise SchemaError("a place before the log, or a time before 1970")
             except SchemaError:
                 self.unreadable += 1
                 continue

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
+
+ENOUGH = 4  # commits in a row tell that lag grows
 
 
 class Verdict(StrEnum):
@@ -43,7 +46,7 @@ class Window:
     commits: int = 10  # at most so many are compared, evenly spread
 
     def __post_init__(self) -> None:
-        if not (self.span_s > 0 and self.commits >= 3):
+        if not (0 < self.span_s < float("inf") and self.commits >= 3):
             raise ValueError(f"a window needs a span above 0 s and at least 3 commits, got {self}")
 
 
@@ -70,6 +73,7 @@ class Facts:
     commits: Sequence[Mark]  # of positions, oldest first
     ends: Sequence[Mark]  # of the log, oldest first, the last one now
     unread: int  # data records from the position to the end
+    since_ms: int = 0  # ends from then on were seen, those before are read off time stamps
     exact: bool = True  # else ``unread`` is an estimate
     unread_ms: int | None = None  # time stamp of the first of them
     clock_ms: int | None = None  # what that is compared with: now, or the log's newest time stamp
@@ -85,6 +89,7 @@ def judge(facts: Facts, *, now_ms: int, window: Window) -> tuple[Verdict, str]:
 
     A record more or less is no lag here: behind a transaction the log ends one offset after its last record.
     """
+    window = wide_enough(window, facts.commits)
     span_ms, position = window.span_s * 1000, facts.position
     if facts.other_log:
         return Verdict.REWIND, f"the topic was made again, and position {position} is of the one before"
@@ -93,7 +98,7 @@ def judge(facts: Facts, *, now_ms: int, window: Window) -> tuple[Verdict, str]:
     if not facts.unread:
         return Verdict.OK, "nothing to read yet" if position is None else "caught up"
     waits_ms = now_ms - behind_since(facts.ends, facts.start if position is None else position)
-    waiting = f"{facts.unread} records wait" + age_of(facts, now_ms)
+    waiting = ("1 record waits" if facts.unread == 1 else f"{facts.unread} records wait") + age_of(facts, now_ms)
     if position is None:
         return Verdict.OK if waits_ms < span_ms else Verdict.STOP, f"never committed, and {waiting}"
     recent = thinned(facts.commits, now_ms=now_ms, window=window)
@@ -110,10 +115,25 @@ def judge(facts: Facts, *, now_ms: int, window: Window) -> tuple[Verdict, str]:
         return Verdict.STALL, f"commits, but stays at {position} for {spoken(window.span_s)}, and {waiting}"
     lags = [offset_at(facts.ends, mark.at_ms) - mark.offset for mark in recent]
     grows = lags[-1] > lags[0] and all(after >= before for before, after in pairwise(lags))
-    if grows and min(lags) > 1 and len(lags) > window.commits / 2:
-        over = spoken((recent[-1].at_ms - recent[0].at_ms) / 1000)
-        return Verdict.WARN, f"falls behind: lag grew from {lags[0]:.0f} to {lags[-1]:.0f} in {over}"
-    return Verdict.OK, f"{waiting}, and it moves"
+    over_ms = recent[-1].at_ms - recent[0].at_ms
+    if grows and min(lags) > 1 and len(lags) >= ENOUGH and over_ms >= span_ms / 2:
+        return (
+            Verdict.WARN,
+            f"falls behind: lag grew from {lags[0]:.0f} to {lags[-1]:.0f} in {spoken(over_ms / 1000)}",
+        )
+    moves = "it moves" if len(recent) > 1 else f"it committed {spoken((now_ms - recent[-1].at_ms) / 1000)} ago"
+    return Verdict.OK, f"{waiting}, and {moves}"
+
+
+def wide_enough(window: Window, commits: Sequence[Mark]) -> Window:
+    """Return a window in which a group that commits rarely still has some commits.
+
+    >>> wide_enough(Window(span_s=30), [Mark(0, 1), Mark(20_000, 2), Mark(40_000, 3)]).span_s
+    60.0
+    """
+    gaps = [after.at_ms - before.at_ms for before, after in pairwise(commits[-2 * window.commits :])]
+    usual_s = median(gaps) / 1000 if gaps else 0.0
+    return replace(window, span_s=max(window.span_s, (ENOUGH - 1) * usual_s))
 
 
 def thinned(commits: Sequence[Mark], *, now_ms: int, window: Window) -> list[Mark]:
@@ -164,12 +184,14 @@ def time_lag(facts: Facts, now_ms: int) -> float | None:
     """Return the age of the first unread record in seconds: read off it, else interpolated from where the log ended."""
     if not facts.unread:
         return 0.0
-    if facts.unread_ms is not None:
-        return max(0.0, ((facts.clock_ms or now_ms) - facts.unread_ms) / 1000)
     reading = facts.start if facts.position is None else facts.position
+    since_ms = behind_since(facts.ends, reading)
+    if facts.unread_ms is not None:  # time stamps of another clock may stand still while it waits
+        seen_s = (now_ms - max(since_ms, facts.since_ms)) / 1000
+        return max(((facts.clock_ms or now_ms) - facts.unread_ms) / 1000, seen_s, 0.0)
     if not facts.ends or facts.ends[0].offset > reading:
         return None  # older than anything that was seen
-    return (now_ms - behind_since(facts.ends, reading)) / 1000
+    return (now_ms - since_ms) / 1000
 
 
 def age_of(facts: Facts, now_ms: int) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import time
 from collections.abc import Collection, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import count
+from typing import Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -26,6 +30,8 @@ STYLES = {
     Verdict.STALL: "red",
     Verdict.STOP: "bold red",
 }
+MISSED_LEAST = ("committed", "at", "end", "in/s", "out/s", "kept for", "catch up")
+ENDLESS = 100_000  # columns
 HEADS = ("partition", "committed", "at", "end", "lag", "behind", "in/s", "out/s", "catch up", "kept for", "verdict")
 
 
@@ -50,21 +56,38 @@ def run(
     code = UNKNOWN
     with LagReader(settings, groups=groups, window=window) as reader:
         if not watch:
-            report = settled(reader)
+            try:
+                report = settled(reader)
+            except LagError as error:
+                if as_json:
+                    show(error, console, as_json=True)
+                raise
             show(report, console, as_json=as_json, max_lag_s=max_lag_s)
             return exit_code(report, max_lag_s)
         in_place = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
-        with in_place or nullcontext():
+        with in_place or nullcontext(), ended_by(signal.SIGTERM):
             try:
                 for found in looks(reader, every_s=every_s, rounds=rounds):
                     code = UNKNOWN if isinstance(found, LagError) else exit_code(found, max_lag_s)
                     if in_place is not None:
-                        in_place.update(view(found, max_lag_s, rows=fitting(console)), refresh=True)
+                        in_place.update(fitting(found, console, max_lag_s), refresh=True)
                     else:
                         show(found, console, as_json=as_json, max_lag_s=max_lag_s)
             except KeyboardInterrupt:
                 pass
+            except BrokenPipeError:  # whoever read it has read enough
+                sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - else Python complains again at its end
     return code
+
+
+@contextmanager
+def ended_by(number: signal.Signals) -> Iterator[None]:
+    """Take a signal as Ctrl-C, so that the terminal is left as it was found."""
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def looks(reader: LagReader, *, every_s: float, rounds: int | None = None) -> Iterator[Report | LagError]:
@@ -79,14 +102,23 @@ def looks(reader: LagReader, *, every_s: float, rounds: int | None = None) -> It
         time.sleep(every_s)
 
 
-def fitting(console: Console) -> int:
-    """Return how many partitions of a group fit on the screen, with room for reasons."""
-    return max(4, (console.height - 14) // 3)
+def fitting(found: Report | LagError, console: Console, max_lag_s: float | None = None) -> RenderableType:
+    """Return a report with as many partitions of each group as fit on the screen."""
+    most = 1 if isinstance(found, LagError) else max((len(group.partitions) for group in found.groups), default=0)
+    rows = most
+    while True:
+        shown = view(found, max_lag_s, rows=rows, width=console.width)
+        if rows == 0 or len(console.render_lines(shown, pad=False)) < console.height:
+            return shown
+        rows = rows * 3 // 4
 
 
 def settled(reader: LagReader) -> Report:
     """Return a report that rests on enough of the past; only when commits are hidden must that first be watched."""
     report = reader.read()
+    if not reader.settled:
+        waits = spoken(reader.window.span_s)
+        print(f"commit times are hidden from this user, so the groups are watched for {waits}", file=sys.stderr)
     while not reader.settled:
         time.sleep(reader.window.span_s / reader.window.commits)
         report = reader.read()
@@ -117,16 +149,23 @@ def show(found: Report | LagError, console: Console, *, as_json: bool, max_lag_s
         console.file.write(json.dumps(plain) + "\n")
         console.file.flush()
     else:
-        console.print(view(found, max_lag_s), soft_wrap=not console.is_terminal)
+        if not console.is_terminal:
+            console.width = ENDLESS  # a file or a pipe gets all of it
+        console.print(view(found, max_lag_s, width=console.width), soft_wrap=not console.is_terminal)
 
 
-def view(found: Report | LagError, max_lag_s: float | None = None, *, rows: int | None = None) -> RenderableType:
-    """Return a report as people read it: each group with its verdict and why, then its partitions, ``rows`` at most."""
+def view(
+    found: Report | LagError, max_lag_s: float | None = None, *, rows: int | None = None, width: int | None = None
+) -> RenderableType:
+    """Return a report as people read it: each group with its verdict and why, then its partitions.
+
+    Shows ``rows`` of them at most, and so many columns as ``width`` allows.
+    """
     if isinstance(found, LagError):
         return Text(f"{found}; trying again", style="red")
     parts: list[RenderableType] = []
     for group in found.groups:
-        parts += [heading(group), *partitions(group, rows), ""]
+        parts += [heading(group), *partitions(group, rows, width), ""]
     lines = [*late(found, max_lag_s), *found.notes]
     return Group(*parts, *(Text(line, style="yellow") for line in lines), Text(clock(found.at_ms / 1000), style="dim"))
 
@@ -141,15 +180,10 @@ def heading(group: GroupLag) -> Text:
     return text
 
 
-def partitions(group: GroupLag, rows: int | None = None) -> Iterator[RenderableType]:
+def partitions(group: GroupLag, rows: int | None = None, width: int | None = None) -> Iterator[RenderableType]:
     """Yield a group's partitions, one line each, the worst if not all; and below why some are not OK."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for head in HEADS:
-        table.add_column(head, justify="left" if head in ("partition", "verdict") else "right", no_wrap=True)
     shown = sorted(group.partitions, key=lambda one: (-one.verdict.severity, not one.note, -one.lag))[:rows]
-    for one in [one for one in group.partitions if one in shown]:
-        table.add_row(*cells(one))
-    yield table
+    yield table([cells(one) for one in group.partitions if one in shown], width)
     if len(shown) < len(group.partitions):
         yield Text(f" and {len(group.partitions) - len(shown)} more that are no worse", style="dim")
     for one in shown:
@@ -162,6 +196,23 @@ def partitions(group: GroupLag, rows: int | None = None) -> Iterator[RenderableT
             by = f" of {one.transaction.writer}" if one.transaction.writer else ""
             held = f"{one.transaction.offsets} offsets wait for its end"
             yield Text(f"{place} transaction{by} open for {spoken(one.transaction.age_s)}: {held}", style="yellow")
+
+
+def table(rows: list[list[str | Text]], width: int | None = None) -> Table:
+    """Return rows under their heads; where that is too wide, columns go, first those that one misses least."""
+    widths = [max(len(head), *(len(row[at]) for row in rows), 0) + 2 for at, head in enumerate(HEADS)]
+    left = list(range(len(HEADS)))
+    for head in MISSED_LEAST:
+        if width is None or sum(widths[at] for at in left) <= width:
+            break
+        left.remove(HEADS.index(head))
+    made = Table(box=None, padding=(0, 1), header_style="dim")
+    for at in left:
+        justify: Literal["left", "right"] = "left" if HEADS[at] in ("partition", "verdict") else "right"
+        made.add_column(HEADS[at], justify=justify, no_wrap=True)
+    for row in rows:
+        made.add_row(*(row[at] for at in left))
+    return made
 
 
 def cells(one: PartitionLag) -> list[str | Text]:

@@ -95,7 +95,7 @@ class LocalKafka(LocalServer):
         except KafkaError:
             return False
         try:
-            return len(admin.describe_cluster()["brokers"]) == 1
+            return len(admin.describe_cluster()["brokers"]) > 0
         except KafkaError:
             return False
         finally:

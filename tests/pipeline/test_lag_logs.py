@@ -6,6 +6,7 @@ from io import StringIO
 
 import pytest
 from by_hand import SHORT, commit, join_commit, lag_of, write
+from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from rich.console import Console
 
@@ -13,6 +14,9 @@ from schemas.codec import encode
 from schemas.records import Progress
 from streams import topics
 from streams.joining.log_clock import Place
+from streams.lagging.count import Counted, count
+from streams.lagging.facts import Unread
+from streams.lagging.logs import reader
 from streams.lagging.reader import LagError
 from streams.lagging.rules import Verdict
 from streams.lagging.view import run
@@ -162,6 +166,53 @@ def test_what_was_counted_is_counted_once_and_rightly(settings_for, reader_of):
     write(settings, topic, [b"x"] * 700)
     commit(settings, group, topic, 4)
     assert lag_of(reader, group, topic).lag == 696
+
+
+def test_a_count_that_was_broken_off_is_an_estimate_and_goes_on(settings_for):
+    settings = settings_for(partitions=1)
+    place = TopicPartition(Topics.of(settings).samples, 0)
+    write(settings, place.topic, [b"x"] * 300)
+    begin, ends = {place: Counted("id", 0, 0)}, {place: 300}
+    consumer = reader(settings)
+    try:
+        broken = count(consumer, begin, ends, silence_s=0.0)
+        assert broken[place].unread(300) == Unread(300, exact=False, first_ms=None)
+        done = count(consumer, broken, ends)
+        assert done[place].unread(300)[:2] == (300, True)
+    finally:
+        consumer.close()
+
+
+def test_a_group_that_was_set_back_long_after_its_last_commit_is_seen(settings_for, reader_of):
+    settings = settings_for(partitions=1)
+    topic, group = Topics.of(settings).clicks, settings.topic_prefix + "g"
+    write(settings, topic, [b"x"] * 50)
+    commit(settings, group, topic, 50)
+    time.sleep(2 * SHORT.span_s + 0.3)  # until that commit is out of what a new reader looks at
+    reader = reader_of(settings, group)
+    assert lag_of(reader, group, topic).verdict is Verdict.OK
+    commit(settings, group, topic, 0)
+    for _ in range(2):
+        found = lag_of(reader, group, topic)
+        assert found.verdict is Verdict.REWIND, found
+        assert found.reason.startswith("went back from 50 to 0 ")
+    give_up_at = time.monotonic() + 15
+    while lag_of(reader, group, topic).verdict is not Verdict.STOP:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.3)
+
+
+def test_progress_that_is_no_place_in_a_log_is_counted_and_said(settings_for, reader_of):
+    settings = settings_for(partitions=1)
+    names = Topics.of(settings)
+    with admin(settings) as client:
+        [samples] = client.describe_topics([names.samples])
+    junk = [Progress(str(samples["topic_id"]), 0, -7, 1000), Progress(str(samples["topic_id"]), 0, 3, -1)]
+    write(settings, names.parameters, [*map(encode, junk), b"?"], key=b"@samples-0")
+    reader = reader_of(settings)
+    report = reader.read()
+    assert report.notes == (f"3 progress records on {names.parameters} cannot be read",)
+    assert lag_of(reader, "learn", names.samples).committed is None
 
 
 def test_a_topic_made_again_has_no_lag_of_the_one_before(settings_for, reader_of):

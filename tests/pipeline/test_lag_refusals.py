@@ -1,9 +1,13 @@
 """Lag where the broker does not answer, or must not."""
 
 import json
+import os
+import pty
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
+from dataclasses import astuple
 
 import pytest
 from by_hand import SHORT, commit, denied, lag_of, write
@@ -12,7 +16,10 @@ from kafka.admin import ACLOperation, ResourceType
 from streams.lagging.reader import LagError, LagReader
 from streams.lagging.rules import Verdict
 from streams.lagging.view import looks
-from streams.topics import Topics
+from streams.local.kafka import LocalKafka
+from streams.local.server import free_port
+from streams.settings import Settings
+from streams.topics import Topics, admin
 
 
 def test_refused_reading_is_one_line_or_worked_around(settings_for, reader_of, strict_broker):
@@ -90,3 +97,102 @@ def test_the_command_says_in_one_line_that_nobody_answers(settings_for, strict_b
         assert err.count("\n") == 1
         again = next(one for one in looks(reader, every_s=0.5, rounds=30) if not isinstance(one, LagError))
         assert again.groups[0].lag == 2  # it recovers by itself
+
+
+def test_lag_needs_no_more_rights_than_it_says(settings_for, reader_of, strict_broker):
+    settings = settings_for(kafka=strict_broker.bootstrap, partitions=1)
+    names = Topics.of(settings)
+    write(settings, names.impressions, [b"x"] * 3)
+    with ExitStack() as rights:
+        for kind, name, operation in [
+            (ResourceType.TOPIC, names.impressions, ACLOperation.DESCRIBE_CONFIGS),
+            (ResourceType.TOPIC, names.dead_letters, ACLOperation.READ),
+            (ResourceType.TOPIC, names.late_clicks, ACLOperation.DESCRIBE),
+            (ResourceType.GROUP, settings.topic_prefix + "glimpse-learn", ACLOperation.DESCRIBE),
+        ]:
+            rights.enter_context(denied(settings, kind, name, operation))
+        report = reader_of(settings).read()
+    assert report.groups[0].partitions[0].lag == 3
+    assert report.groups[1].members is None
+    assert report.notes == (
+        f"no DESCRIBE_CONFIGS on {names.impressions}, so nobody knows how long their records are kept",
+    )
+
+
+def test_the_first_look_at_a_new_broker_and_at_a_partition_without_a_leader(settings_for, new_broker, tmp_path):
+    first = new_broker()
+    settings = settings_for(kafka=first.bootstrap, partitions=1)
+    with LagReader(settings, window=SHORT) as reader:
+        assert reader.read().verdict is Verdict.OK  # the broker makes its offsets topic only now
+
+    second = LocalKafka(tmp_path / "second")
+    second.config |= {
+        "process.roles": "broker",
+        "node.id": "2",
+        "listeners": f"PLAINTEXT://127.0.0.1:{second.port}",
+        "controller.quorum.voters": first.config["controller.quorum.voters"],
+    }
+    known = (first.folder / "data" / "meta.properties").read_text().splitlines()
+    cluster = [line for line in known if line.startswith(("version", "cluster.id"))]
+    (tmp_path / "second" / "data").mkdir(parents=True)
+    (tmp_path / "second" / "data" / "meta.properties").write_text("\n".join([*cluster, "node.id=2"]))
+    second.start()
+    try:
+        settings = Settings(kafka=first.bootstrap, topic_prefix="two-", partitions=2)
+        names = Topics.of(settings)
+        with admin(settings) as client:
+            give_up_at = time.monotonic() + 20
+            while len(client.describe_cluster()["brokers"]) < 2:
+                assert time.monotonic() < give_up_at
+                time.sleep(0.2)
+            homes = {name: {0: [1], 1: [2 if name == names.impressions else 1]} for name in astuple(names)}
+            client.create_topics({name: {"assignments": homes[name]} for name in astuple(names)})
+            client.wait_for_topics(list(astuple(names)))
+        write(settings, names.impressions, [b"x"] * 5)
+        with LagReader(settings, window=SHORT) as reader:
+            reader.read()
+            second.kill()
+            found = next(one for one in looks(reader, every_s=0.5, rounds=40) if not isinstance(one, LagError))
+            while "no leader" not in found.groups[0].reason:
+                assert time.monotonic() < give_up_at + 20, found
+                time.sleep(0.5)
+                found = reader.read()
+        assert found.groups[0].verdict is Verdict.STOP
+        assert found.groups[0].reason.startswith(f"{names.impressions}[1] has no leader")
+        assert [one.lag for one in found.groups[0].partitions] == [5, 0, 0, 0]
+    finally:
+        second.kill()
+
+
+def test_whatever_goes_wrong_is_2_and_never_behind(tmp_path):
+    config = tmp_path / "glimpse.toml"
+    config.write_text(f'kafka = "127.0.0.1:{free_port()}"')
+    glimpse = [sys.executable, "-m", "streams.cli", "lag", "--config"]
+    away = subprocess.run([*glimpse, str(config), "--json"], capture_output=True, text=True, check=False)
+    assert away.returncode == 2
+    assert "does not answer" in json.loads(away.stdout)["error"]
+    assert away.stderr.count("\n") == 1
+    config.write_text("kafka = 5")
+    for file in (config, tmp_path / "none.toml"):
+        wrong = subprocess.run([*glimpse, str(file)], capture_output=True, text=True, check=False)
+        assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (2, "", 1), wrong.stderr
+
+
+def test_a_watched_terminal_is_left_as_it_was_found(settings_for, tmp_path):
+    settings = settings_for(partitions=1)
+    config = tmp_path / "glimpse.toml"
+    config.write_text(f'kafka = "{settings.kafka}"\ntopic_prefix = "{settings.topic_prefix}"')
+    command = [sys.executable, "-m", "streams.cli", "lag", "--watch", "--config", str(config)]
+    ours, theirs = pty.openpty()
+    watching = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"}
+    )
+    os.close(theirs)
+    seen = b""
+    while b"learn" not in seen:
+        seen += os.read(ours, 1 << 16)
+    watching.terminate()
+    assert watching.wait(15) == 0
+    seen += os.read(ours, 1 << 16)
+    assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")  # the cursor is shown again
+    os.close(ours)

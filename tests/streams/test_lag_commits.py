@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streams.joining.log_clock import Place as LogPlace
 from streams.joining.offsets import Commit, LogPart
+from streams.lagging.clocks import Clocks
 from streams.lagging.commit_records import Committed, Place, Standing, committed_of, place_of, standing_of
 
 
@@ -68,6 +69,8 @@ def test_the_joins_notes_tell_where_it_is():
 
 
 GARBAGE = ["", "{", "[]", '{"to": "x"}', '{"to": 4}', "null", '{"to": null, "clock": 1, "topic": ""}', "\x00" * 30]
+GARBAGE += ['{"to": -5, "clock": 1, "topic": ""}', '{"to": 9, "topic": "", "clock": 1%s}' % ("0" * 400)]
+GARBAGE += ['{"to": 6, "clock": 1, "topic": ""}', '{"to": 1%s, "clock": 1, "topic": ""}' % ("0" * 400)]
 GARBAGE += ['{"to": Infinity, "clock": 1, "topic": ""}', "[" * 4096, '{"to": 1e999, "clock": 0, "topic": 0}']
 
 
@@ -77,3 +80,19 @@ def test_other_notes_are_said_and_the_offset_stands(metadata):
     assert found[:2] == (7, "id")
     assert "not the join's notes" in found.problem
     assert "\n" not in found.problem
+
+
+def test_a_clock_is_behind_only_when_commits_keep_saying_so():
+    clocks = Clocks()
+    clocks.note(90_000, now_ms=100_000)
+    clocks.note(95_000, now_ms=102_000)  # a transaction that took its time
+    clocks.note(103_900, now_ms=104_000)
+    assert clocks.ahead_ms == 0
+    for second in range(6, 18, 2):
+        clocks.note(100_000 + second * 1000 - 60_000, now_ms=100_000 + second * 1000)
+    assert -60_000 <= clocks.ahead_ms <= -55_000
+    assert clocks.words.startswith("the broker's clock is 58 s behind this machine's")
+    clocks.note(0, now_ms=200_000)
+    assert clocks.ahead_ms < 0  # no news, no change
+    clocks.note(199_000, now_ms=202_000)
+    assert clocks.ahead_ms == 0

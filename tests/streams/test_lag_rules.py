@@ -78,6 +78,28 @@ CASES = {
     "beyond the end": (facts([500], ends=[Mark(NOW, 20)]), Verdict.REWIND, "stands at 500, but the log ends at 20"),
     "behind an open transaction": (facts([10_000], high=10_100), Verdict.OK, "caught up"),
     "of another log": (facts([20], other_log=True), Verdict.REWIND, "the topic was made again"),
+    "commits every 10 s and falls behind": (
+        facts([5000 + 300 * n for n in range(6)], every_ms=10_000),
+        Verdict.WARN,
+        "falls behind: lag grew from ",
+    ),
+    "commits every 20 s and keeps pace": (
+        facts([3900 + 2000 * n for n in range(4)], every_ms=20_000, last_ms=NOW - 1000),
+        Verdict.OK,
+        "it moves",
+    ),
+    "has just begun to commit every 20 s": (
+        facts([5900, 7900], every_ms=20_000, last_ms=NOW - 19_000),
+        Verdict.OK,
+        "it moves",
+    ),
+    "committed every 10 s, and no more": (
+        facts([1000, 2000, 3000, 4000], every_ms=10_000, last_ms=NOW - 35_000),
+        Verdict.STOP,
+        "no commit for 35 s",
+    ),
+    "committed once": (facts([5000], last_ms=NOW - 5000), Verdict.OK, "it committed 5.0 s ago"),
+    "one record": (facts([9000, 9999], last_ms=NOW - 500), Verdict.OK, "1 record waits, the first for 0.0 s, and it"),
     "a marker behind each commit": (
         facts([299 + 300 * n for n in range(12)], ends=[Mark(67_000 + 3000 * n, 300 + 300 * n) for n in range(12)]),
         Verdict.OK,
@@ -110,7 +132,34 @@ def test_numbers_beside_the_verdict():
     assert found.retention_left_s == 3540
     lost = partition_lag(replace(known, start=9000, unread=1000), now_ms=NOW, window=WINDOW)
     assert (lost.lost, lost.verdict) == (300, Verdict.WARN)
-    assert lost.reason.startswith("300 records were deleted before they were read; ")
+    assert lost.reason.startswith("300 offsets were deleted before they were read; ")
+
+
+@pytest.mark.parametrize("every_s", [1, 7, 20, 25])
+@pytest.mark.parametrize("ago_s", [0, 5])
+def test_the_rate_of_a_group_that_keeps_pace_is_that_of_its_log(every_s, ago_s):
+    last = NOW - min(ago_s, every_s) * 1000
+    commits = [Mark(last - n * every_s * 1000, (last - n * every_s * 1000) // 10) for n in range(60 // every_s, -1, -1)]
+    assert rate(commits, NOW, WINDOW) == pytest.approx(100)
+
+
+def test_the_rate_of_a_group_that_stopped_falls():
+    commits = [Mark(NOW - 20_000 - n * 1000, (NOW - 20_000 - n * 1000) // 10) for n in range(30, -1, -1)]
+    assert rate(commits, NOW, WINDOW) == pytest.approx(100 / 3, rel=0.05)
+
+
+def test_a_marker_that_was_deleted_is_no_loss_and_an_event_that_a_restart_needs_is_one():
+    caught_up = facts([9000], ends=STILL, unread=0)
+    after_marker = partition_lag(replace(caught_up, start=9001, end=9001, high=9001), now_ms=NOW, window=WINDOW)
+    assert (after_marker.lost, after_marker.verdict) == (0, Verdict.OK)
+    needs = partition_lag(replace(caught_up, committed=20, start=600), now_ms=NOW, window=WINDOW)
+    assert (needs.lost, needs.verdict) == (0, Verdict.WARN)
+    assert needs.reason == "a restart needs offset 20, but the log begins at 600 by now; caught up"
+
+
+def test_what_waits_grows_older_when_time_stamps_stand_still():
+    known = facts([9000], ends=[Mark(40_000, 9000), Mark(60_000, 9001), Mark(NOW, 9001)], unread_ms=500, clock_ms=500)
+    assert partition_lag(known, now_ms=NOW, window=WINDOW).lag_s == 60.0
 
 
 def test_time_lag_is_interpolated_when_the_record_cannot_be_read():

@@ -10,7 +10,7 @@ from streams.lag import GroupLag, PartitionLag, Report
 from streams.lagging.metrics import metrics_of
 from streams.lagging.reader import LagError
 from streams.lagging.rules import OpenTransaction, Verdict
-from streams.lagging.view import exit_code, show, view
+from streams.lagging.view import exit_code, fitting, show, view
 
 FINE = PartitionLag(
     "clicks", 0, 4, 9, 9, 0, True, 0.0, 12.5, 12.5, 0.0, 86_400.0, 0, None, 1000, Verdict.OK, "caught up"
@@ -52,6 +52,41 @@ def test_an_odd_commit_is_said_in_one_line_even_when_nothing_waits():
 def test_without_rates_nobody_knows_when_it_has_caught_up():
     unknown = printed(report(replace(SLOW, rate_in=None)))
     assert " ".join(unknown.splitlines()[2].split()) == "clicks[1] 4 9 9 ≈700 42 s ? 12.5 ? 24.0 h WARN"
+
+
+LONG = replace(
+    SLOW, topic="impressions", partition=63, committed=123_456_789, position=123_466_789, end=123_476_789, lag=10_000
+)
+
+
+@pytest.mark.parametrize("width", [48, 60, 80, 100, 120])
+def test_a_narrow_screen_loses_columns_but_never_cuts_a_number(width):
+    console = Console(file=StringIO(), width=width, force_terminal=True, color_system=None)
+    console.print(view(report(LONG), width=width))
+    [row] = [line for line in console.file.getvalue().splitlines() if "≈10000" in line]
+    assert "…" not in row
+    assert row.split()[0] == "impressions[63]"
+    assert row.rstrip().endswith("WARN")
+    assert "42 s" in row
+
+
+def test_a_pipe_gets_every_column_on_one_line_each():
+    console = Console(file=StringIO(), width=80)
+    show(report(LONG, replace(LONG, partition=64, reason="slow " * 40)), console, as_json=False)
+    lines = console.file.getvalue().splitlines()
+    assert sum("123456789" in line and line.rstrip().endswith("WARN") for line in lines) == 2
+    assert max(map(len, lines)) > 200
+    assert not any(line.startswith(" slow") for line in lines)
+
+
+@pytest.mark.parametrize("height", [12, 24, 60])
+def test_what_is_watched_fits_on_the_screen(height):
+    console = Console(file=StringIO(), width=80, height=height, force_terminal=True)
+    many = report(*(replace(SLOW, partition=number) for number in range(64)))
+    lines = console.render_lines(fitting(many, console, 5.0))
+    text = "\n".join("".join(part.text for part in line) for line in lines)
+    assert len(lines) < height or "64 more" in text
+    assert "WARN" in text
 
 
 def test_many_partitions_show_the_worst():
