@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from streams import topics
-from streams.local.kafka import LocalKafka
+from streams.local.kafka import LocalKafka, cache
 from streams.local.redis import LocalRedis
 from streams.settings import Bucket, Settings
 
@@ -33,6 +35,27 @@ def programs() -> None:
         subprocess.run(["apt-get", "update", "-q"], check=False)
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run(["apt-get", "install", "-qy", "--no-install-recommends", *missing], check=True, env=quiet)
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """Prometheus' checker; on Debian it is unpacked from its package, which would start a server if installed."""
+    there = shutil.which("promtool")
+    if there is not None:
+        return there
+    program = cache() / "promtool"
+    if not program.exists() and shutil.which("apt-get") and shutil.which("dpkg"):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=program.parent) as folder:
+            download = ["apt-get", "download", "-q", "prometheus"]
+            if subprocess.run(download, cwd=folder, check=False).returncode and os.geteuid() == 0:
+                subprocess.run(["apt-get", "update", "-q"], check=False)
+                subprocess.run(download, cwd=folder, check=False)
+            for package in Path(folder).glob("*.deb"):
+                subprocess.run(["dpkg", "-x", str(package), folder], check=True)
+                (Path(folder) / "usr" / "bin" / "promtool").replace(program)
+    assert program.exists(), "no promtool on the PATH, and none to be had: install it, on Debian from prometheus"
+    return str(program)
 
 
 @pytest.fixture(scope="session")

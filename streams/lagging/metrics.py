@@ -27,6 +27,8 @@ GAUGES: dict[str, tuple[str, Callable[[PartitionLag], float | None]]] = {
     "committed_offset": ("The offset that was committed.", lambda one: one.committed),
     "position_offset": ("The offset that was processed to; the join's is beyond its commit.", lambda one: one.position),
     "end_offset": ("The last stable offset.", lambda one: one.end),
+    "offsets_in_per_second": ("How fast the log grows.", lambda one: one.rate_in),
+    "offsets_out_per_second": ("How fast the group goes on.", lambda one: one.rate_out),
     "catch_up_seconds": ("Time until nothing waits, +Inf for never.", _catch_up),
     "retention_left_seconds": ("Time until a record still needed may be deleted.", lambda one: one.retention_left_s),
     "lost_records": ("Records deleted before they were read.", lambda one: one.lost),

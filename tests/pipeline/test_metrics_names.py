@@ -2,17 +2,18 @@
 
 import json
 import re
+import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from exposition import Family, parse
-from jobs import Jobs
+from jobs import Jobs, wait_until
 from kafka import KafkaProducer
 
 import streams
@@ -20,9 +21,10 @@ from streams.client import EventWriter
 from streams.lagging.reader import LagReader
 from streams.lagging.rules import Verdict
 from streams.local.server import free_port
-from streams.parameters import SnapshotMissing
-from streams.ranker import Ranker
-from streams.settings import Bucket
+from streams.metrics import CONTENT_TYPE
+from streams.parameters import KafkaParameters, SnapshotMissing
+from streams.ranker import Ranker, health_of
+from streams.settings import Bucket, Settings
 from streams.topics import Topics
 
 FILES = Path(streams.__file__).parent / "dashboard" / "grafana"
@@ -66,17 +68,19 @@ def faults(expression: str, shown: dict[str, Family]) -> list[str]:
         if family is None:
             wrong.append(f"nobody shows {name}")
             continue
-        counted = re.search(rf"\b(rate|increase)\({name}\b", expression)
-        if bool(counted) != (family.kind in ("counter", "histogram")):
+        asked = set(re.findall(rf"(?:(\w+)\()?\b{name}\b", expression)) - {"absent"}
+        counts = family.kind in ("counter", "histogram")
+        if any((function in ("rate", "increase")) != counts for function in asked):
             wrong.append(f"{name} is a {family.kind}")
     for name, inside in re.findall(r"(glimpse_\w+)\{([^}]*)\}", expression):
         for label, value in re.findall(r'(\w+)=~?"([^"]*)"', inside):
             there = {dict(pairs).get(label) for _, pairs in found[name].samples} if found[name] else set()
-            if not value.startswith("$") and value not in there:
-                wrong.append(f'{name} has no {label}="{value}"')
+            wrong += [
+                f'{name} has no {label}="{one}"' for one in value.split("|") if one not in there and "$" not in one
+            ]
             if label not in labels:
                 wrong.append(f"{name} has no label {label}")
-    for listed in re.findall(r"\bby \(([^)]*)\)", expression):
+    for listed in re.findall(r"\b(?:by|on) \(([^)]*)\)", expression):
         wrong += [f"no label {label}" for label in listed.split(", ") if label not in labels]
     return wrong
 
@@ -84,17 +88,18 @@ def faults(expression: str, shown: dict[str, Family]) -> list[str]:
 def page(port: int) -> str:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            assert answer.headers["Content-Type"] == CONTENT_TYPE, port
             return answer.read().decode()
     except (urllib.error.URLError, ConnectionError):
         return ""
 
 
 @pytest.fixture
-def running(settings_for, tmp_path):
+def running(settings_for, redis_url, tmp_path):
     """A join, a learner and a lag exporter, as processes."""
     ports = {"web_port": free_port(), "join_web_port": free_port()}
     times = {"wait_s": 0.5, "lateness_s": 60.0, "publish_every_s": 0.2, "timestamps": "LogAppendTime"}
-    settings = settings_for(buckets=BUCKETS, partitions=2, **times, **ports)
+    settings = settings_for(buckets=BUCKETS, partitions=2, redis=redis_url, **times, **ports)
     exporter_port = free_port()
     jobs = Jobs(settings, tmp_path)
     jobs.start("join", "--from", "earliest")
@@ -114,23 +119,41 @@ def write_some(events: EventWriter, producer: KafkaProducer, topics: Topics, ran
     events.flush()
 
 
-def test_every_expression_is_about_what_running_jobs_show(running):
+def total(shown: dict[str, Family], name: str, **labels: str) -> float:
+    """The sum of a metric over all labels but these; of a histogram its count."""
+    return sum(
+        value
+        for (suffix, pairs), value in shown[name].samples.items()
+        if suffix in ("", "_count") and labels.items() <= dict(pairs).items()
+    )
+
+
+def look(ports: list[int]) -> dict[str, Family]:
+    """What all pages show together."""
+    pages = [text for port in ports if (text := page(port))]
+    shown = {name: family for text in pages for name, family in parse(text).items()}
+    assert len(shown) == sum(len(parse(text)) for text in pages), "two jobs show the same name"
+    return shown
+
+
+def test_every_expression_is_about_what_running_jobs_show(running, promtool):
     settings, jobs, ports = running
     topics, random = Topics.of(settings), np.random.default_rng(1)
     ranker, shown, give_up_at = None, {}, time.monotonic() + 90
     producer = KafkaProducer(bootstrap_servers=settings.kafka)
-    with EventWriter(settings) as events:
+    written = ranked = 0
+    with ExitStack() as stack, EventWriter(settings) as events:
         while True:
             write_some(events, producer, topics, random)
-            pages = [page(port) for port in ports]
+            written += 1
             if ranker is None:
                 with suppress(SnapshotMissing):
-                    ranker = Ranker.from_kafka(settings, bucket="main")
+                    ranker = stack.enter_context(Ranker.from_kafka(settings, bucket="main", refresh_s=0.1))
+                    ports.append(stack.enter_context(health_of(ranker)).port)
             if ranker is not None:
                 ranker.rank(random.uniform(-0.5, 0.5, (5, 4)), size=3)
-                pages.append(ranker.metrics())
-            shown = {name: family for text in pages if text for name, family in parse(text).items()}
-            assert len(shown) == sum(len(parse(text)) for text in pages if text), "two jobs show the same name"
+                ranked += 1
+            shown = look(ports)
             wrong = {where: found for where, one in expressions().items() if (found := faults(one, shown))}
             if not wrong:
                 break
@@ -139,17 +162,65 @@ def test_every_expression_is_about_what_running_jobs_show(running):
             time.sleep(0.5)
         with LagReader(settings) as reader:
             report = reader.read()
-    ranker.close()
+        for text in map(page, ports):
+            checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+            assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+        shown = settle(ports, jobs, written)
+        check_values(shown, settings, written, ranked)
     producer.close()
     assert {group.name: (group.members, group.verdict) for group in report.groups} == {
         "join": (1, Verdict.OK),
         "learn": (1, Verdict.OK),
     }
     assert all(one.position is None or one.position >= one.committed for one in report.groups[0].partitions)
-    delays = shown["glimpse_join_click_delay_seconds"].samples
-    assert delays["_count", ()] > 0
-    refused = shown["glimpse_join_dead_letters_total"].samples
-    assert {dict(labels)["log"] for _, labels in refused} == {"clicks"}
+
+
+def settle(ports: list[int], jobs: Jobs, written: int) -> dict[str, Family]:
+    """Wait until every event is joined and learned, and return what is shown then."""
+    found: dict[str, Family] = {}
+
+    def done() -> bool:
+        found.clear()
+        found.update(look(ports))
+        lists = total(found, "glimpse_join_impressions_total", fate="joined")
+        clicks = sum(total(found, "glimpse_join_clicks_total", fate=fate) for fate in ("used", "repeated", "dead"))
+        newest = total(found, "glimpse_snapshot_offset", bucket="main")
+        return (
+            (lists, clicks) == (2 * written, 3 * written)
+            and total(found, "glimpse_snapshot_rounds") == lists
+            and total(found, "glimpse_ranker_offset") == newest
+        )
+
+    wait_until(done, timeout_s=30, jobs=jobs)
+    return found
+
+
+def check_values(shown: dict[str, Family], settings: Settings, written: int, ranked: int) -> None:
+    """A turn writes an impression of three items and a click on it to each of two buckets, and one poisoned click."""
+    lists = 2 * written
+    assert total(shown, "glimpse_join_events_total", log="impressions") == lists
+    assert total(shown, "glimpse_join_ledger_events", count="clicks") == 3 * written
+    assert total(shown, "glimpse_join_clicks_total", fate="used") == lists
+    assert total(shown, "glimpse_join_clicks_total", fate="dead") == written
+    assert total(shown, "glimpse_join_dead_letters_total", log="clicks") == written
+    assert {dict(labels)["log"] for _, labels in shown["glimpse_join_dead_letters_total"].samples} == {"clicks"}
+    assert total(shown, "glimpse_join_click_delay_seconds") == lists
+    assert total(shown, "glimpse_join_delay_seconds") == lists
+    learned = lists + 2 * total(shown, "glimpse_join_corrections_total")
+    assert total(shown, "glimpse_learn_lists_total") == learned
+    assert total(shown, "glimpse_learn_rows_total") == 3 * learned
+    assert total(shown, "glimpse_learn_rounds_total") == total(shown, "glimpse_learn_round_seconds") > 0
+    assert 0 < shown["glimpse_learn_round_seconds"].samples["_sum", ()] < 60
+    assert total(shown, "glimpse_learn_ready") == len(shown["glimpse_learn_ready"].samples) == 2
+    assert total(shown, "glimpse_learn_online_up") == 1
+    assert total(shown, "glimpse_learn_online_failures_total") == 0
+    assert total(shown, "glimpse_ranker_rank_seconds") == ranked
+    with closing(KafkaParameters(settings)) as parameters:
+        for name in BUCKETS:
+            snapshot = parameters.newest(name)
+            assert total(shown, "glimpse_snapshot_offset", bucket=name) == snapshot.samples_offset
+            assert total(shown, "glimpse_snapshot_epoch", bucket=name) == snapshot.epoch
+            assert total(shown, "glimpse_snapshot_rounds", bucket=name) == snapshot.rounds == written
 
 
 SHOWN = parse(
@@ -162,6 +233,11 @@ CASES = {
     'rate(glimpse_a_total{x="1"}[1m]) > glimpse_b': [],
     "glimpse_a_total": ["glimpse_a_total is a counter"],
     "rate(glimpse_b[1m])": ["glimpse_b is a gauge"],
+    "absent(glimpse_a_total) or absent(glimpse_b) or max(glimpse_b) == 0": [],
+    "absent(glimpse_a_total) or glimpse_a_total": ["glimpse_a_total is a counter"],
+    "rate(glimpse_a_total[1m]) / glimpse_a_total": ["glimpse_a_total is a counter"],
+    "max by (x) (rate(glimpse_a_total[1m])) - on (y) glimpse_b": ["no label y"],
+    'rate(glimpse_a_total{x=~"1|3"}[1m])': ['glimpse_a_total has no x="3"'],
     "glimpse_c": ["nobody shows glimpse_c"],
     "sum by (y) (rate(glimpse_a_total[1m]))": ["no label y"],
     'rate(glimpse_a_total{x="2"}[1m])': ['glimpse_a_total has no x="2"'],

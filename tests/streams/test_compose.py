@@ -14,7 +14,7 @@ from streams.settings import load
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
-JOBS = ("topics", "join", "learn")
+JOBS = ("topics", "join", "learn", "lag")
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -50,9 +50,17 @@ def test_a_job_runs_a_command_with_settings_that_are_accepted(name):
     assert settings.kafka == "kafka:19092"
     assert settings.buckets.keys() == {"ubm", "c2ucb"}
     ports = {"join": settings.join_web_port, "learn": settings.web_port}
+    if "--metrics-port" in service["command"]:
+        ports[name] = int(service["command"][service["command"].index("--metrics-port") + 1])
     if name in ports:
         assert service["ports"] == [f"127.0.0.1:{ports[name]}:{ports[name]}"]
         assert f"http://127.0.0.1:{ports[name]}/readyz" in service["healthcheck"]["test"][-1]
+
+
+def test_no_port_is_taken_twice_and_lag_can_be_scraped():
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert len(set(ports)) == len(ports)
+    assert {"127.0.0.1:6066:6066", "127.0.0.1:6067:6067", "127.0.0.1:6068:6068"} <= set(ports)
 
 
 def test_the_image_is_made_of_files_that_are_there_and_let_in():
