@@ -10,13 +10,17 @@ from pathlib import Path
 from threading import Event, Thread
 
 import lag_worker
+import numpy as np
 import pytest
+from jobs import Jobs, wait_until
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
+from streams.client import EventWriter
 from streams.lag import GroupLag
 from streams.lagging.reader import LagReader
 from streams.lagging.rules import Verdict, Window
+from streams.settings import Bucket
 from streams.topics import Topics, admin
 
 SPAN_S = 3.0
@@ -134,3 +138,47 @@ def test_each_way_to_fall_behind_is_told_apart_and_ends_with_ok(settings_for, in
         reader.close()
         for worker in workers:
             worker.end()
+
+
+def test_the_real_jobs_are_measured_where_they_are(settings_for, tmp_path):
+    bucket = Bucket("main", algorithm="c2ucb", dim=2, positions=2)
+    settings = settings_for(
+        timestamps="LogAppendTime", partitions=1, wait_s=6, lateness_s=600, buckets={"main": bucket}
+    )
+    jobs = Jobs(settings, tmp_path)
+    window = Window(span_s=SPAN_S, commits=10)
+    try:
+        join, learn = jobs.start("join", "--from", "earliest"), jobs.start("learn")
+        with EventWriter(settings) as events, LagReader(settings, window=window) as reader:
+
+            def show(many):
+                for number in range(many):
+                    shown = events.impression([1, 2], np.full((2, 2), 0.5), session_id="s", bucket="main", user_id="u")
+                    if number % 3 == 0:
+                        events.click(shown, 1, session_id="s")
+                events.flush()
+
+            def read():
+                join, learn = reader.read().groups
+                return join.partitions[0], learn.partitions[0]
+
+            show(60)
+            wait_until(lambda: read()[0].position == 60, timeout_s=60, jobs=jobs)
+            shown, _ = read()
+            assert (shown.committed, shown.lag, shown.lag_s, shown.verdict) == (0, 0, 0.0, Verdict.OK)  # all are open
+            wait_until(lambda: (read()[1].position or 0) > 0 and not read()[1].lag, timeout_s=60, jobs=jobs)
+            shown, learned = read()
+            assert (shown.lag, learned.lag) == (0, 0)  # behind the samples there is a marker, which is no lag
+            assert learned.position < learned.end
+            assert shown.retention_left_s == pytest.approx(7 * 86_400, abs=120)
+
+            for process in (join, learn):
+                process.send_signal(signal.SIGSTOP)
+            show(10)
+            wait_until(lambda: read()[0].verdict is Verdict.STOP, timeout_s=30)
+            assert read()[0].lag == 10
+            for process in (join, learn):
+                process.send_signal(signal.SIGCONT)
+            wait_until(lambda: read()[0].verdict is Verdict.OK and not read()[0].lag, timeout_s=60, jobs=jobs)
+    finally:
+        jobs.close()
