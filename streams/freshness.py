@@ -1,25 +1,28 @@
 """Clicks, samples, snapshots and impressions in, how fast a click comes back as a better list out (pure).
 
 The loop of one click: it is joined into a sample, learned, published in a snapshot, and then the first list is shown
-that this or a newer snapshot has ranked. Records may come in any order: a topic may be read before another.
+that this or a newer snapshot has ranked. Records may come in any order: a topic may be read before another. What a list
+says about its version is believed only as far as the snapshots bear it out.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Container
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import SampleBatch
+from streams.followed import Followed, Rows
 
 EPOCH = 1 << 44  # offsets lie below, so that a version (epoch, offset) is one number that grows
 NEVER = np.iinfo(np.int64).max
 LATER, UNKNOWN = -1, -2
+TIMES = 16  # of one list's clicks that are remembered
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class BucketFreshness:
-    """How fresh one bucket's lists are; each spread is in seconds, over clicks whose loop has closed so far."""
+    """How fresh one bucket's lists are; each spread is in seconds, over clicks whose loop has closed of late."""
 
     bucket: str
     join: Spread | None  # click -> written as a sample
@@ -55,17 +58,73 @@ class BucketFreshness:
     clicks: int  # clicked lists that the spreads are over
     waiting: int  # clicked lists that are joined, and not served yet
     waiting_s: float  # the longest of those waits, since the click
-    lists: int  # lists shown that a model has ranked
+    lists: int  # lists shown that a known model has ranked
     stale: float | None  # share of them for which a newer snapshot had been published for longer than the tolerance
     unranked: int  # lists shown without a model's version
+    share: float = 1.0  # of the clicks, those that are followed
+
+
+class FirstShown:
+    """When each version has ranked a list for the first time; the newest versions, at most so many."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.new: list[tuple[int, int, int]] = []  # not believed yet
+        self.rows = np.empty((0, 3), np.int64)  # epoch, offset, shown at
+
+    def take(self, rows: Ints) -> None:
+        """Take lists that are believed."""
+        if len(rows):
+            rows = np.concatenate((self.rows, rows))
+            rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+            first = np.ones(len(rows), bool)
+            first[1:] = (rows[1:, :2] != rows[:-1, :2]).any(axis=1)
+            rows = rows[first]
+            self.rows = rows[np.argsort(rows[:, 2], kind="stable")[-self.most :]]
 
 
 @dataclass(slots=True)
 class _Bucket:
-    clicked: deque[tuple[int, int, int]] = field(default_factory=deque)  # sample offset, clicked at, joined at
-    snapshots: dict[int, tuple[int, int]] = field(default_factory=dict)  # version -> learned at, published at
-    first_shown: dict[int, int] = field(default_factory=dict)  # version -> earliest list ranked by it
-    shown: deque[tuple[int, int]] = field(default_factory=deque)  # version, shown at
+    clicked: Rows  # sample offset, clicked at, joined at
+    snapshots: Rows  # epoch, offset, learned at, published at
+    shown: Rows  # epoch, offset, shown at
+    first_shown: FirstShown
+    unranked: Rows = field(default_factory=lambda: Rows(1, 1000))  # shown at
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A bucket's snapshots in the order of their versions."""
+
+    epochs: Ints
+    versions: Ints
+    times: Ints  # learned at, published at
+    tolerance_ms: int
+
+    @classmethod
+    def of(cls, snapshots: Ints, tolerance_ms: int) -> _Known:
+        """Take rows of epoch, offset, learned at, published at."""
+        epochs = np.unique(snapshots[:, 0])
+        versions = numbers(epochs, snapshots)
+        order = np.argsort(versions, kind="stable")
+        return cls(epochs, versions[order], snapshots[order, 2:], tolerance_ms)
+
+    def numbered(self, lists: Ints) -> Ints:
+        """Return lists (epoch, offset, shown at) as rows of version and shown at."""
+        return np.column_stack((numbers(self.epochs, lists), lists[:, 2]))
+
+    def is_before(self, lists: Ints) -> NDArray[np.bool_]:
+        """Return which lists name a version that is newer than all that are known."""
+        return np.asarray(numbers(self.epochs, lists) > (self.versions[-1] if len(self.versions) else -1))
+
+    def bears_out(self, lists: Ints) -> NDArray[np.bool_]:
+        """Return which lists a known version, or one between two, can have ranked."""
+        if not len(self.versions):
+            return np.zeros(len(lists), bool)
+        version = numbers(self.epochs, lists)
+        at = np.searchsorted(self.versions, version, side="right") - 1  # the last known one that is no newer
+        after = (at < 0) | (lists[:, 2] >= self.times[at, 1] - self.tolerance_ms)
+        return np.asarray(after & (version <= self.versions[-1]))
 
 
 class Freshness:
@@ -73,23 +132,67 @@ class Freshness:
 
     Parameters
     ----------
+    keep_s
+        So long a click waits for its sample.
+    window_s
+        What is told is of so long a time, the newest.
     tolerance_s
-        A list is not stale if the newer snapshot was published less than this before it was shown.
+        A list is not stale if the newer snapshot was published less than this before it was shown; and a list counts as
+        ranked by a version if it was shown no more than this before that was published, as clocks differ.
     most
-        So many clicks, lists and snapshots are remembered per bucket, the newest.
+        So many clicks are followed, and so many clicked lists, lists and snapshots are remembered per bucket; of more,
+        an even share.
     """
 
-    def __init__(self, *, tolerance_s: float = 10.0, most: int = 20_000) -> None:
-        self.tolerance_s, self.most = tolerance_s, most
+    def __init__(
+        self,
+        *,
+        keep_s: float = 1500.0,
+        window_s: float = 3600.0,
+        tolerance_s: float = 10.0,
+        most: int = 20_000,
+    ) -> None:
+        self.keep_ms, self.window_ms = round(keep_s * 1000), round(window_s * 1000)
+        self.tolerance_ms, self.most = round(tolerance_s * 1000), most
+        self._followed = Followed(most)
         self._clicks: dict[str, list[int]] = {}
-        self._buckets: defaultdict[str, _Bucket] = defaultdict(_Bucket)
+        self._buckets: defaultdict[str, _Bucket] = defaultdict(self._bucket)
+        self._gaps: list[tuple[int, int]] = []
+        self._since_ms: int | None = None
+
+    def _bucket(self) -> _Bucket:
+        return _Bucket(Rows(3, self.most), Rows(4, self.most), Rows(3, self.most // 4), FirstShown(self.most))
+
+    @property
+    def share(self) -> float:
+        """The share of clicks that are followed."""
+        return self._followed.share
+
+    def since_ms(self, now_ms: int) -> int:
+        """Return from when on clicks could be followed all the way."""
+        return max(now_ms - self.window_ms, self._since_ms or 0)
+
+    def read_from(self, at_ms: int) -> None:
+        """Note that impressions were read from a time on; of several times the earliest counts.
+
+        A snapshot that was published before may have been used by a list that was not read.
+        """
+        self._since_ms = at_ms if self._since_ms is None else min(self._since_ms, at_ms)
+
+    def add_gap(self, start_ms: int, end_ms: int) -> None:
+        """Note that impressions between two times were passed over; later than the gaps before."""
+        if self._gaps and self._gaps[-1][1] >= start_ms:
+            start_ms, end_ms = self._gaps[-1][0], max(self._gaps.pop()[1], end_ms)
+        self._gaps.append((start_ms, end_ms))
 
     def add_click(self, impression_id: str, clicked_at_ms: int) -> None:
         """Note a click; it is measured when its list comes as a sample."""
-        self._clicks.setdefault(impression_id, []).append(clicked_at_ms)
-        if len(self._clicks) > 5 * self.most:
-            for name in list(islice(self._clicks, self.most)):
-                del self._clicks[name]
+        if self._followed.follows(impression_id):
+            times = self._clicks.setdefault(impression_id, [])
+            times.append(clicked_at_ms)
+            del times[:-TIMES]
+            if len(self._clicks) > self.most:
+                self._followed.fit(self._clicks)
 
     def add_samples(self, batch: SampleBatch, *, offset: int, at_ms: int) -> None:
         """Note a record of the samples topic with its offset and time stamp; its clicks must have been noted before."""
@@ -99,89 +202,129 @@ class Freshness:
         for index in np.flatnonzero((best > 0) & (batch.signs_array > 0)):
             before = [at for at in self._clicks.get(batch.impression_ids[index], ()) if at <= at_ms]
             if before:
-                bucket.clicked.append((offset, max(before), at_ms))
-        _trim(bucket.clicked, self.most)
+                bucket.clicked.add(offset, max(before), at_ms)
 
     def add_snapshot(self, bucket: str, version: tuple[int, int], *, learned_at_ms: int, published_at_ms: int) -> None:
         """Note a snapshot: when its state was taken, and the time stamp of its record."""
-        known = self._buckets[bucket].snapshots
-        known.setdefault(number(version), (learned_at_ms, published_at_ms))
-        while len(known) > self.most:
-            del known[next(iter(known))]
+        self._buckets[bucket].snapshots.add(*version, learned_at_ms, published_at_ms)
 
     def add_impression(self, bucket: str, ranked_by: tuple[int, int], shown_at_ms: int) -> None:
-        """Note a list that was shown, and which version had ranked it."""
-        found, version = self._buckets[bucket], number(ranked_by)
-        found.shown.append((version, shown_at_ms))
-        _trim(found.shown, self.most)
-        if version >= 0:
-            earlier = found.first_shown.get(version, shown_at_ms)
-            found.first_shown[version] = min(earlier, shown_at_ms)
-            while len(found.first_shown) > self.most:
-                del found.first_shown[next(iter(found.first_shown))]
+        """Note a list that was shown, and which version had ranked it; (0, -1) for none."""
+        found = self._buckets[bucket]
+        if ranked_by[0] <= 0 and ranked_by[1] < 0:
+            found.unranked.add(shown_at_ms)
+        else:
+            found.shown.add(*ranked_by, shown_at_ms)
+            found.first_shown.new.append((*ranked_by, shown_at_ms))
+            if len(found.first_shown.new) > self.most:
+                self._settle(found)
 
-    def buckets(self, now_ms: int) -> dict[str, BucketFreshness]:
-        """Return how fresh each bucket is."""
+    def forget(self, now_ms: int) -> None:
+        """Let go of clicks whose sample will not come any more, and of gaps that nobody looks at."""
+        before_ms = now_ms - self.keep_ms
+        while self._clicks and next(iter(self._clicks.values()))[-1] < before_ms:
+            del self._clicks[next(iter(self._clicks))]
+        self._followed.fit(self._clicks)
+        while self._gaps and self._gaps[0][1] < now_ms - 2 * self.window_ms:
+            del self._gaps[0]
+
+    def buckets(self, now_ms: int, known: Container[str] | None = None) -> dict[str, BucketFreshness]:
+        """Return how fresh each bucket is; buckets that are not ``known`` are forgotten."""
+        self.forget(now_ms)
+        for name in [name for name in self._buckets if known is not None and name not in known]:
+            del self._buckets[name]
         return {name: self._measure(name, bucket, now_ms) for name, bucket in sorted(self._buckets.items())}
 
+    def _settle(self, bucket: _Bucket) -> _Known:
+        """Sort what the bucket's lists say about their versions: believed, not to be believed, or perhaps later."""
+        known = _Known.of(bucket.snapshots.array(), self.tolerance_ms)
+        new = np.array(bucket.first_shown.new, np.int64).reshape(-1, 3)
+        bucket.first_shown.take(new[known.bears_out(new)])
+        later = new[known.is_before(new)][-self.most // 4 :]
+        bucket.first_shown.new = [tuple(row) for row in later.tolist()]
+        return known
+
     def _measure(self, name: str, bucket: _Bucket, now_ms: int) -> BucketFreshness:
-        versions = np.array(sorted(bucket.snapshots), np.int64)
-        times = np.array([bucket.snapshots[int(version)] for version in versions], np.int64).reshape(-1, 2)
-        clicked = np.array(bucket.clicked, np.int64).reshape(-1, 3)
-        served = first_served(versions, bucket.first_shown)
-        first = first_holding(versions, times[:, 1], clicked[:, 0])
-        closed = first >= 0
-        closed[closed] = served[first[closed]] < NEVER
-        waiting = clicked[(first == LATER) | ((first >= 0) & ~closed)]
+        _cut(bucket, now_ms - self.window_ms)
+        known = self._settle(bucket)
+        versions, times, published = known.versions, known.times, known.times[:, 1]
+        clicked = bucket.clicked.array()
+        served = first_served(versions, known.numbered(bucket.first_shown.rows))
+        first = first_holding(versions, published, clicked[:, 0])
+        held = first >= 0
+        whole = self._without_gap(published, served)
+        followed = held.copy()
+        followed[held] = whole[first[held]]
+        closed = followed.copy()
+        closed[followed] = served[first[followed]] < NEVER
+        waiting = clicked[(first == LATER) | (followed & ~closed)]
         chosen, at = clicked[closed], first[closed]
         moments = np.column_stack([chosen[:, 1:], times[at], served[at]])
         stages = np.maximum(np.diff(moments, axis=1), 0) / 1000  # clocks of several machines may differ a little
-        lists, stale, unranked = self._staleness(bucket, versions, times[:, 1])
+        shown = bucket.shown.array()
+        ranked = known.numbered(shown[known.bears_out(shown)])
         return BucketFreshness(
             name,
             join=Spread.of(stages[:, 0]),
             learn=Spread.of(stages[:, 1]),
             publish=Spread.of(stages[:, 2]),
             serve=Spread.of(stages[:, 3]),
-            total=Spread.of((moments[:, -1] - moments[:, 0]) / 1000),
+            total=Spread.of(np.maximum(moments[:, -1] - moments[:, 0], 0) / 1000),
             clicks=len(chosen),
             waiting=len(waiting),
             waiting_s=float((now_ms - waiting[:, 1].min()) / 1000) if len(waiting) else 0.0,
-            lists=lists,
-            stale=stale,
-            unranked=unranked,
+            lists=round(len(ranked) / bucket.shown.share),
+            stale=self._stale(ranked, versions, published),
+            unranked=round(len(bucket.unranked.array()) / bucket.unranked.share),
+            share=self.share * bucket.clicked.share,
         )
 
-    def _staleness(
-        self, bucket: _Bucket, versions: NDArray[np.int64], published: NDArray[np.int64]
-    ) -> tuple[int, float | None, int]:
-        """Return how many lists a model has ranked, the stale share of them, and how many none has ranked."""
-        shown = np.array(bucket.shown, np.int64).reshape(-1, 2)
-        ranked = shown[shown[:, 0] >= 0]
-        unranked = len(shown) - len(ranked)
-        if not len(ranked):
-            return 0, None, unranked
+    def _without_gap(self, published: Ints, served: Ints) -> NDArray[np.bool_]:
+        """Return for each snapshot whether every list was read from its publication to its first use."""
+        gaps = np.array([*self._gaps, (NEVER, NEVER)], np.int64)
+        following = gaps[np.minimum(np.searchsorted(gaps[:, 1], published, side="right"), len(gaps) - 1)]
+        return np.asarray((following[:, 0] >= served) & (published >= (self._since_ms or 0)))
+
+    def _stale(self, ranked: Ints, versions: Ints, published: Ints) -> float | None:
+        """Return the share of lists for which a newer snapshot was out; None when none was known before any of them."""
         order = np.argsort(published, kind="stable")
         newest = np.concatenate(([-1], np.maximum.accumulate(versions[order])))
-        known = np.searchsorted(published[order], ranked[:, 1] - round(self.tolerance_s * 1000), side="right")
-        return len(ranked), float((newest[known] > ranked[:, 0]).mean()), unranked
+        out = np.searchsorted(published[order], ranked[:, 1] - self.tolerance_ms, side="right")
+        judged = out > 0
+        return float((newest[out] > ranked[:, 0])[judged].mean()) if judged.any() else None
 
 
-def number(version: tuple[int, int]) -> int:
-    """Return a version as one number that grows with it, below 0 for none.
+def _cut(bucket: _Bucket, before_ms: int) -> None:
+    """Drop what lies before a time, but for the snapshot that was the newest then."""
+    bucket.clicked.keep(bucket.clicked.array()[:, 2] >= before_ms)
+    bucket.shown.keep(bucket.shown.array()[:, 2] >= before_ms)
+    bucket.unranked.keep(bucket.unranked.array()[:, 0] >= before_ms)
+    bucket.first_shown.rows = bucket.first_shown.rows[bucket.first_shown.rows[:, 2] >= before_ms]
+    published = bucket.snapshots.array()[:, 3]
+    kept = published >= before_ms
+    if not kept.all():
+        kept |= published == published[~kept].max()
+        bucket.snapshots.keep(kept)
 
-    >>> number((0, -1)), number((1, 7)) < number((1, 8)) < number((2, 0))
-    (-1, True)
+
+def numbers(epochs: Ints, rows: Ints) -> Ints:
+    """Return versions (epoch, offset, …) as numbers that grow with them, given all ``epochs`` that are known, sorted.
+
+    >>> rows = np.array([[1, 7], [1, 8], [20261116, 0], [2**31 - 1, 2**62], [5, 3]])
+    >>> (np.diff(numbers(np.array([1, 20261116]), rows)) > 0).tolist()
+    [True, True, True, False]
     """
-    return version[0] * EPOCH + version[1]
+    place = np.searchsorted(epochs, rows[:, 0])
+    known = np.append(epochs, -1)[place] == rows[:, 0]
+    return np.where(known, (place + 1) * EPOCH + np.clip(rows[:, 1], -1, EPOCH - 1), (place + 1) * EPOCH - 1)
 
 
-def first_served(versions: NDArray[np.int64], first_shown: Mapping[int, int]) -> NDArray[np.int64]:
-    """Return for each version when the first list was shown that it or a newer one has ranked, NEVER for none."""
-    shown = np.array(sorted(first_shown), np.int64)
-    at = np.array([first_shown[int(version)] for version in shown] + [NEVER], np.int64)
-    earliest = np.minimum.accumulate(at[::-1])[::-1]
-    return earliest[np.searchsorted(shown, versions)]
+def first_served(versions: Ints, lists: Ints) -> Ints:
+    """Return for each version when the first of the lists (version, shown at) was shown that it or a newer one has
+    ranked, NEVER for none."""
+    order = np.argsort(lists[:, 0], kind="stable")
+    earliest = np.minimum.accumulate(np.append(lists[order, 1], NEVER)[::-1])[::-1]
+    return np.asarray(earliest[np.searchsorted(lists[order, 0], versions)])
 
 
 def first_holding(
@@ -202,8 +345,3 @@ def first_holding(
         holding[found[sooner]], at[found[sooner]] = row[sooner], published[row][sooner]
     holding[unknown & (holding == LATER)] = UNKNOWN
     return holding
-
-
-def _trim(kept: deque[Any], most: int) -> None:
-    while len(kept) > most:
-        kept.popleft()

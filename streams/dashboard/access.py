@@ -61,8 +61,10 @@ class Access:
     def admits(self, headers: Headers) -> bool:
         """Return whether a request with these headers may be answered."""
         if self.token is None:
-            asked = urlsplit(f"//{headers.get('Host', '')}").hostname or ""
-            return is_loopback(asked)
+            try:
+                return is_loopback(urlsplit(f"//{headers.get('Host', '')}").hostname or "")
+            except ValueError:  # as of "[::1"
+                return False
         try:
             cookies = SimpleCookie(headers.get("Cookie", ""))
         except CookieError:

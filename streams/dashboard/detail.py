@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,30 +10,32 @@ from numpy.typing import NDArray
 
 from learner.browsing import table_hash
 from schemas.records import Snapshot
-from streams.dashboard.rates import EXPECTED, HITS, JUDGED, ROWS, SEEN
+from streams.dashboard.rates import EXPECTED, HITS, JUDGED, ROWS, SEEN, WITH_TABLE
 from streams.dashboard.recent import DECADES, FASTEST_S, PER_DECADE, Recent, quantile_s
 from streams.dashboard.rounding import short
 from streams.settings import Bucket
+
+PER_BAR = 2  # bins of a delay are finer than bars can be
 
 if TYPE_CHECKING:
     from streams.dashboard.state import State
 
 
-def detail(state: State, name: str) -> dict[str, Any]:
-    """Return the sections of the page that belong to the chosen bucket."""
+def detail(state: State, name: str) -> dict[str, Callable[[], Any]]:
+    """Return how to make the sections of the page that belong to the chosen bucket."""
     bucket, snapshot = state.settings.buckets.get(name), state.snapshots.newest.get(name)
     cells = state.rates.cells.get(name)
     return {
-        "chosen": about(name, bucket, snapshot),
-        "table": table(bucket),
-        "positions": positions(cells),
-        "cells": observed(cells),
-        "delays": {
+        "chosen": lambda: about(name, bucket, snapshot),
+        "table": lambda: table(bucket),
+        "positions": lambda: positions(cells),
+        "cells": lambda: observed(cells),
+        "delays": lambda: {
             "join": histogram(state.rates.join_delays.get(name)),
             "click": histogram(state.click_delays.delays.get(name)),
             "followed": short(state.click_delays.kept_share),
         },
-        "moves": moves(state, name),
+        "moves": lambda: moves(state, name),
     }
 
 
@@ -46,7 +49,7 @@ def about(name: str, bucket: Bucket | None, snapshot: Snapshot | None) -> dict[s
         about |= {"alpha": snapshot.alpha, "ridge": short(snapshot.ridge), "phi": short(snapshot.phi)}
         if bucket and bucket.examination is not None and snapshot.examination_sha256:
             about["same_table"] = table_hash(bucket.examination) == snapshot.examination_sha256
-    return about
+    return about | {"weighed": about.get("algorithm") in WITH_TABLE}
 
 
 def table(bucket: Bucket | None) -> list[list[float]] | None:
@@ -60,20 +63,21 @@ def table(bucket: Bucket | None) -> list[list[float]] | None:
 
 
 def positions(cells: Recent | None) -> dict[str, Any] | None:
-    """Return rows and clicks by position, and two expectations: of w·θᵀx, and of w alone for as many clicks."""
+    """Return rows and clicks by position, and two expectations: of w·θᵀx, and of w alone for as many clicks; None for
+    what is not known."""
     if cells is None:
         return None
-    sums = cells.total().sum(axis=2)
+    sums = np.maximum(cells.total().sum(axis=2), 0.0)  # below 0: taken back, and never read
     deepest = int(np.flatnonzero(sums[ROWS] > 0)[-1]) + 1 if (sums[ROWS] > 0).any() else 0
     sums = sums[:, :deepest]
     modelled = sums[JUDGED].sum() > sums[ROWS].sum() / 2  # else most rows came before the first θ
     expected = sums[EXPECTED] * sums[ROWS] / np.maximum(sums[JUDGED], 1)
     alone = sums[SEEN] * sums[HITS].sum() / max(sums[SEEN].sum(), 1e-9)
     return {
-        "rows": sums[ROWS].astype(int).tolist(),
-        "clicks": sums[HITS].astype(int).tolist(),
+        "rows": np.rint(sums[ROWS]).astype(int).tolist(),
+        "clicks": np.rint(sums[HITS]).astype(int).tolist(),
         "expected": [short(value) for value in expected.tolist()] if modelled else None,
-        "alone": [short(value) for value in alone.tolist()],
+        "alone": [short(value) for value in alone.tolist()] if sums[SEEN].any() else None,
         "since": cells.since_ms,
     }
 
@@ -84,7 +88,7 @@ def observed(cells: Recent | None) -> list[list[int]] | None:
         return None
     total = cells.total()
     where = np.argwhere(total[ROWS] > 0)
-    counts = [total[field][where[:, 0], where[:, 1]].astype(np.int64) for field in (ROWS, HITS)]
+    counts = [np.rint(total[field][where[:, 0], where[:, 1]]).astype(np.int64) for field in (ROWS, HITS)]
     found: NDArray[np.int64] = np.column_stack((where[:, 0] + 1, where[:, 1], *counts))
     rows: list[list[int]] = found.tolist()
     return rows
@@ -95,14 +99,15 @@ def histogram(recent: Recent | None) -> dict[str, Any] | None:
     if recent is None:
         return None
     counts = recent.total()
-    used = np.flatnonzero(counts)
+    bars = counts.reshape(-1, PER_BAR).sum(axis=1)
+    used = np.flatnonzero(bars)
     if not len(used):
         return None
     first, last = int(used[0]), int(used[-1])
     return {
-        "from_s": FASTEST_S * 10 ** (first / PER_DECADE),
-        "per_decade": PER_DECADE,
-        "counts": counts[first : last + 1].astype(int).tolist(),
+        "from_s": FASTEST_S * 10 ** (first * PER_BAR / PER_DECADE),
+        "per_decade": PER_DECADE // PER_BAR,
+        "counts": np.rint(bars[first : last + 1]).astype(int).tolist(),
         "p50": short(quantile_s(counts, 0.5)),
         "p95": short(quantile_s(counts, 0.95)),
         "p99": short(quantile_s(counts, 0.99)),

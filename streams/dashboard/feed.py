@@ -52,8 +52,8 @@ class Feed:
     def _bins(self, name: str, timeline: Timeline) -> dict[str, Any] | None:
         """Return the bins that changed, as [bin, columns × fields]; all that hold anything after a change of width."""
         before: tuple[int, int, NDArray[np.int64]] | None = self._sent.get(name)
-        values = timeline.values
-        self._sent[name] = timeline.width_ms, timeline.start, values.copy()
+        values = np.rint(np.maximum(timeline.values, 0.0)).astype(np.int64)  # below 0: taken back, and never read
+        self._sent[name] = timeline.width_ms, timeline.start, values
         known = np.zeros_like(values)
         fresh = before is None or before[0] != timeline.width_ms
         if before is not None and not fresh:

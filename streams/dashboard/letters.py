@@ -13,7 +13,7 @@ from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import DeadLetter
 from streams.dashboard.source import Entry
 
-KEPT, KEPT_BYTES, REASONS = 400, 16 << 20, 200
+KEPT, KEPT_BYTES, REASONS = 20, 16 << 20, 200  # records of a reason, bytes of all, reasons
 SHOWN_BYTES, SHOWN_NUMBERS = 4096, 60
 _VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+±]?\b\d[\d.,e+-]*\b|\b[0-9a-f]{12,}\b")
 
@@ -42,12 +42,13 @@ class Reason:
 
 
 class Letters:
-    """Counts refusals by source topic and reason, and keeps the newest 400 records, 16 MB at most."""
+    """Counts refusals by source topic and reason, and keeps the newest 20 records of each, 16 MB at most."""
 
     def __init__(self) -> None:
         self.reasons: OrderedDict[tuple[str, str], Reason] = OrderedDict()  # the newest last
         self.total = 0
-        self._kept: OrderedDict[str, tuple[int, int, DeadLetter]] = OrderedDict()
+        self._kept: dict[int, OrderedDict[str, tuple[int, DeadLetter]]] = {}  # by reason, the newest last
+        self._reason_of: dict[str, int] = {}
         self._bytes = self._numbers = 0
 
     def add(self, entries: list[Entry]) -> None:
@@ -70,17 +71,35 @@ class Letters:
         reason.last_ms = max(reason.last_ms, entry.timestamp_ms)
         self.total += 1
         self.reasons.move_to_end(key)
+        self._keep(f"{entry.partition}-{entry.offset}", reason.number, entry.timestamp_ms, letter)
         while len(self.reasons) > REASONS:
-            self.reasons.popitem(last=False)
-        self._kept[f"{entry.partition}-{entry.offset}"] = reason.number, entry.timestamp_ms, letter
+            _, old = self.reasons.popitem(last=False)
+            while self._kept.get(old.number):
+                self._drop(next(iter(self._kept[old.number])))
+
+    def _keep(self, name: str, number: int, at_ms: int, letter: DeadLetter) -> None:
+        """Keep a record to look at; room is taken from its own reason, or from the one with the most bytes."""
+        self._drop(name)  # of a topic that was made again
+        kept = self._kept.setdefault(number, OrderedDict())
+        kept[name], self._reason_of[name] = (at_ms, letter), number
         self._bytes += len(letter.value or b"")
-        while len(self._kept) > KEPT or self._bytes > KEPT_BYTES:
-            _, (_, _, gone) = self._kept.popitem(last=False)
+        if len(kept) > KEPT:
+            self._drop(next(iter(kept)))
+        while self._bytes > KEPT_BYTES:
+            largest = max(self._kept.values(), key=_bytes_of)
+            self._drop(next(iter(largest)))
+
+    def _drop(self, name: str) -> None:
+        number = self._reason_of.pop(name, None)
+        if number is not None:
+            _, gone = self._kept[number].pop(name)
             self._bytes -= len(gone.value or b"")
+            if not self._kept[number]:
+                del self._kept[number]
 
     def of_reason(self, number: int, *, most: int = 50) -> list[dict[str, Any]]:
         """Return where the newest records with a reason lie, newest first."""
-        found = [(name, at, letter) for name, (reason, at, letter) in self._kept.items() if reason == number]
+        found = [(name, at, letter) for name, (at, letter) in self._kept.get(number, {}).items()]
         found.sort(key=lambda one: -one[1])  # partitions are read one after another
         return [
             {
@@ -95,9 +114,9 @@ class Letters:
 
     def open(self, name: str) -> dict[str, Any] | None:
         """Return one record for people: where it was, why it was refused, its bytes, and what they decode to."""
-        if name not in self._kept:
+        if name not in self._reason_of:
             return None
-        _, at, letter = self._kept[name]
+        at, letter = self._kept[self._reason_of[name]][name]
         value = letter.value
         return {
             "id": name,
@@ -112,6 +131,10 @@ class Letters:
             "hex": (value or b"")[:SHOWN_BYTES].hex(),
             "decoded": decoded(value),
         }
+
+
+def _bytes_of(kept: OrderedDict[str, tuple[int, DeadLetter]]) -> int:
+    return sum(len(letter.value or b"") for _, letter in kept.values())
 
 
 def decoded(value: bytes | None) -> dict[str, Any]:

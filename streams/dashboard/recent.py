@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPAN_MS = 30 * 60_000
-DECADES, PER_DECADE = 8, 10  # of a delay: 0.1 s to four months
+DECADES, PER_DECADE = 8, 40  # of a delay: 0.1 s to four months
 FASTEST_S = 0.1
 
 
@@ -21,18 +21,18 @@ class Recent:
     >>> clicks.total().tolist(), clicks.since_ms
     ([2.0, 0.0], 0)
     >>> _ = clicks.at(2 * SPAN_MS)
-    >>> clicks.total().tolist(), clicks.since_ms == SPAN_MS
-    ([1.0, 0.0], True)
+    >>> clicks.total().tolist(), clicks.since_ms == SPAN_MS, clicks.at(0)
+    ([1.0, 0.0], True, None)
     """
 
     def __init__(self, shape: tuple[int, ...], span_ms: int = SPAN_MS) -> None:
-        self.span_ms = span_ms
+        self.shape, self.span_ms = shape, span_ms
         self._generation: int | None = None
         self._now, self._before = np.zeros(shape), np.zeros(shape)
         self.since_ms = 0
 
-    def at(self, time_ms: int) -> NDArray[np.float64]:
-        """Return the sums to add to at a time; an earlier time adds to the newest sums."""
+    def at(self, time_ms: int) -> NDArray[np.float64] | None:
+        """Return the sums to add to at a time, None when its time is gone."""
         generation = time_ms // self.span_ms
         if self._generation is None:
             self._generation, self.since_ms = generation, time_ms
@@ -42,7 +42,16 @@ class Recent:
             self.since_ms = max(self.since_ms, (generation - follows) * self.span_ms)
             self._now = np.zeros_like(self._now)
             self._generation = generation
-        return self._now
+        if generation < self._generation - 1:
+            return None
+        self.since_ms = min(self.since_ms, time_ms)
+        return self._now if generation == self._generation else self._before
+
+    def add(self, time_ms: int, amounts: NDArray[Any]) -> None:
+        """Add to the sums of a time, unless that is gone."""
+        sums = self.at(time_ms)
+        if sums is not None:
+            sums += amounts
 
     def total(self) -> NDArray[np.float64]:
         """Return the sums of both generations."""
@@ -50,7 +59,7 @@ class Recent:
 
 
 def delay_bins(seconds: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the histogram bin of each delay, ten to a decade from 0.1 s on; the first takes what is faster."""
+    """Return the histogram bin of each delay, forty to a decade from 0.1 s on; the first takes what is faster."""
     decades = np.log10(np.maximum(seconds, FASTEST_S) / FASTEST_S)
     return np.asarray(np.minimum(decades * PER_DECADE, DECADES * PER_DECADE - 1), np.int64)
 
@@ -60,7 +69,7 @@ def quantile_s(histogram: NDArray[Any], share: float) -> float | None:
 
     >>> counts = np.bincount(delay_bins(np.array([10.0, 10.0, 10.0, 1000.0])))
     >>> round(quantile_s(counts, 0.75), 1), quantile_s(counts * 0, 0.5)
-    (12.6, None)
+    (10.6, None)
     """
     total = histogram.sum()
     if total <= 0:

@@ -143,7 +143,8 @@ def serve(dashboard: Dashboard, *, say: Callable[[str], None]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: done.set())
     with dashboard:
-        say(f"open {dashboard.url}")
+        elsewhere = f" (from elsewhere {dashboard.server.outside})" if dashboard.server.outside else ""
+        say(f"open {dashboard.url}{elsewhere}")
         while not done.wait(1.0):
             pass
     return 0

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
+from socket import gethostname
 from threading import Event, Lock
 from time import monotonic
 from urllib.parse import parse_qs, urlsplit
@@ -25,6 +26,7 @@ KINDS = {
     ".svg": "image/svg+xml",
 }
 PAGES = ("page.html", "style.css", "icon.svg", "app.js", "charts.js", "format.js", "panels.js", "letters.js")
+ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # listened on -> can be opened
 MOST_STREAMS = 32
 AT_LEAST_S = 0.5  # between two messages to a page
 HEARTBEAT_S = 10.0  # without news, so that both ends notice a dead line
@@ -57,8 +59,18 @@ class DashboardServer(WebThread):
 
     @property
     def url(self) -> str:
-        """What to open in a browser."""
-        return f"{super().url}/" + (f"?token={self.token}" if self.token else "")
+        """What to open in a browser on this machine."""
+        return self.address(ANYWHERE.get(self.host, self.host))
+
+    @property
+    def outside(self) -> str | None:
+        """What to open on another machine when that can be said: the server listens on every address of this one."""
+        return self.address(gethostname()) if self.host in ANYWHERE else None
+
+    def address(self, host: str) -> str:
+        """Return the page's address under a name of this machine."""
+        named = f"[{host}]" if ":" in host else host
+        return f"http://{named}:{self.port}/" + (f"?token={self.token}" if self.token else "")
 
     def stop(self) -> None:
         """End the streams, stop answering and free the port."""
@@ -110,8 +122,12 @@ def handler(server: DashboardServer) -> type[BaseHTTPRequestHandler]:
         timeout = 20.0  # a client that says nothing, or takes nothing, does not hold its thread
 
         def do_GET(self) -> None:
-            url = urlsplit(self.path)
-            query = parse_qs(url.query)
+            try:
+                url = urlsplit(self.path)
+                query = parse_qs(url.query)
+            except ValueError:
+                self._answer(400, b"that is no address\n")
+                return
             if server.token is not None and server.access.matches(query.get("token", [""])[0]):
                 self._welcome(url.path)
             elif not server.access.admits(self.headers):
@@ -129,9 +145,12 @@ def handler(server: DashboardServer) -> type[BaseHTTPRequestHandler]:
                 self._answer(404, b"not here; the page is at /\n")
 
         def _welcome(self, path: str) -> None:
-            """Put the token into a cookie and out of the address, where it would be seen and kept."""
+            """Put the token into a cookie and out of the address, where it would be seen and kept.
+
+            A link on another site must bring it too, so it is lax: nothing can be changed here by a request.
+            """
             self.send_response(303)
-            cookie = f"{server.access.cookie}={server.token}; HttpOnly; SameSite=Strict; Path=/"
+            cookie = f"{server.access.cookie}={server.token}; HttpOnly; SameSite=Lax; Path=/"
             for name, value in {**HEADERS, "Set-Cookie": cookie, "Location": path, "Content-Length": "0"}.items():
                 self.send_header(name, value)
             self.end_headers()

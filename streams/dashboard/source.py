@@ -16,6 +16,7 @@ class Entry(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    weight: float = 1.0  # so many records it stands for: others like it were passed over
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Look:
     refused: tuple[str, ...] = ()  # topics that must not be read
     behind: bool = False  # history is still being read; look again at once
     sampled: tuple[int, int] = (0, 0)  # partitions of events that are read, of how many
+    gap: tuple[int, int] | None = None  # the time over which events were passed over
+    share: float = 1.0  # of the samples, what was read
     past: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # time -> topic -> offsets before it, rising
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition
 from typing import Any
 
 from schemas.codec import SchemaError, decode
-from schemas.records import Click, Impression
+from schemas.records import Click, Impression, SampleBatch
 from streams.dashboard.click_delays import ClickDelays
 from streams.dashboard.detail import detail
 from streams.dashboard.letters import Letters
@@ -21,7 +23,11 @@ from streams.dashboard.source import Entry, Look
 from streams.dashboard.throughput import STREAMS, Throughput
 from streams.settings import Settings
 
+log = logging.getLogger(__name__)
+
 Rows = dict[str, list[Any]]  # a table by key, of which only changed rows travel
+SAID_MS = 600_000  # so long the page says that a part of it has failed
+SKEW_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +69,12 @@ class State:
         self.letters = Letters()
         self.throughput = Throughput()
         self.click_delays = ClickDelays(settings.horizon_s)
-        self.loop = Loop()
+        self.loop = Loop(settings.horizon_s)
         self.changed = Condition()  # held by whoever reads or writes; notified on news
         self.version = 0
         self._look = Look(at_ms=0)
         self._skipped: dict[str, int] = {}
+        self._broken: dict[str, tuple[str, int]] = {}  # part of the page -> why it failed, and when
         self._trouble: tuple[str, int] | None = None
         self._lag: dict[str, Any] | None = None
         self._lag_trouble = ""
@@ -78,20 +85,69 @@ class State:
             self._look, self._trouble = look, None
             for topic, count in look.skipped.items():
                 self._skipped[topic] = self._skipped.get(topic, 0) + count
-            entries = look.entries
-            shown = [record for record in map(event, entries.get("impressions", [])) if isinstance(record, Impression)]
-            clicked = [record for record in map(event, entries.get("clicks", [])) if isinstance(record, Click)]
-            self.click_delays.add(shown, clicked, now_ms=look.at_ms)
-            self.loop.add_events(shown, clicked)
+            self._take(look)
+            self._tell()
+
+    def _take(self, look: Look) -> None:
+        """Let each part of the page take what it is about; one that fails is said, and the others go on."""
+        entries, now_ms, newest = look.entries, look.at_ms, self.snapshots.newest
+        shown = [
+            record for record in map(self._event, entries.get("impressions", [])) if isinstance(record, Impression)
+        ]
+        clicked = [record for record in map(self._event, entries.get("clicks", [])) if isinstance(record, Click)]
+        lists: list[tuple[int, float]] = []
+        with self._part("snapshots"):
             for snapshot, at_ms in self.snapshots.add(entries.get("parameters", [])):
                 self.columns.of(snapshot.bucket)
-                self.loop.add_snapshot(snapshot, at_ms)
-            samples = entries.get("samples", [])
-            lists = self.rates.add(samples, self.snapshots.newest, now_ms=look.at_ms, also=self.loop.add_samples)
+                with self._part("freshness"):
+                    self.loop.add_snapshot(snapshot, at_ms)
+        with self._part("freshness"):
+            self.loop.add_clicks(clicked)
+        with self._part("click rates"):
+            lists = self.rates.add(entries.get("samples", []), newest, now_ms=now_ms, also=self._also)
+        shown = [one for one in shown if one.bucket in self.columns]
+        with self._part("freshness"):
+            first_ms = min((entry.timestamp_ms for entry in entries.get("impressions", ())), default=None)
+            self.loop.add_reach(first_ms, look.gap)
+            self.loop.add_impressions(shown)
+            self.loop.measure(now_ms, wall_s=self._clock(), behind=look.behind, known=self.columns)
+        with self._part("delays"):
+            self.click_delays.add(shown, clicked, now_ms=now_ms)
+        with self._part("dead letters"):
             self.letters.add(entries.get("dead-letters", []))
+        with self._part("throughput"):
             self.throughput.add(look, lists=lists)
-            self.loop.measure(look.at_ms)
-            self._tell()
+
+    def _also(self, batch: SampleBatch, entry: Entry) -> None:
+        with self._part("freshness"):
+            self.loop.add_samples(batch, entry)
+
+    @contextmanager
+    def _part(self, name: str) -> Iterator[None]:
+        """Keep a surprise in one part of the page from the others: it is shown, and the log has the trace."""
+        try:
+            yield
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}"
+            again = name in self._broken and self._broken[name][0] == words
+            log.log(logging.DEBUG if again else logging.ERROR, "%s cannot be shown", name, exc_info=True)
+            self._broken[name] = words, int(self._clock() * 1000)
+
+    def _event(self, entry: Entry) -> Impression | Click | None:
+        """Return an impression or a click, None for what the join makes a dead letter: other bytes, other times."""
+        try:
+            record = decode(entry.value or b"")
+        except SchemaError:
+            return None
+        if isinstance(record, Impression):
+            at_ms = record.shown_at_ms
+        elif isinstance(record, Click):
+            at_ms = record.clicked_at_ms
+        else:
+            return None
+        settings = self.settings
+        oldest = entry.timestamp_ms - round(settings.horizon_s * 1000) - SKEW_MS
+        return record if oldest <= at_ms <= entry.timestamp_ms + round(settings.future_s * 1000) else None
 
     def fail(self, words: str) -> None:
         """Note that the log cannot be read; the first time counts as the beginning of the trouble."""
@@ -121,20 +177,30 @@ class State:
         names = self.columns.names
         bucket = view.bucket if view.bucket in names else (names[0] if names else "")
         window = view.window if view.window in self.rates.timelines else "30m"
-        return {
-            "status": self._status(),
-            "now": {"log": self._look.at_ms, "server": int(self._clock() * 1000)},
-            "buckets": [self._bucket(name) for name in names],
-            "ctr": self.rates.timelines[window],
-            "flow": self.throughput.timelines[window],
-            "rates": {name: short(self.throughput.rates.get(name)) for name in STREAMS},
-            "snapshots": self._snapshot_rows(),
-            "letters": self._letter_rows(),
-            "lag": self._lag_groups(),
-            "partitions": self._lag_rows(),
-            "fresh": self.loop.rows,
+        made: dict[str, Callable[[], Any]] = {
+            "now": lambda: {"log": self._look.at_ms, "server": int(self._clock() * 1000)},
+            "buckets": lambda: [self._bucket(name) for name in names],
+            "ctr": lambda: self.rates.timelines[window],
+            "flow": lambda: self.throughput.timelines[window],
+            "rates": lambda: {name: short(self.throughput.rates.get(name)) for name in STREAMS},
+            "snapshots": self._snapshot_rows,
+            "letters": self._letter_rows,
+            "lag": self._lag_groups,
+            "partitions": self._lag_rows,
+            "fresh": lambda: self.loop.rows,
+            "freshness": self._freshness,
             **detail(self, bucket),
         }
+        sections: dict[str, Any] = {}
+        for name, make in made.items():
+            with self._part(name):
+                sections[name] = make()
+        return sections | {"status": self._status()}
+
+    def _freshness(self) -> dict[str, Any]:
+        loop = self.loop
+        since = round(loop.since_ms, -4)  # every 10 s is news enough
+        return {"since": since, "share": short(loop.share), "tolerance_s": loop.tolerance_s}
 
     def _status(self) -> dict[str, Any]:
         trouble = self._trouble
@@ -149,6 +215,10 @@ class State:
             "user": self.settings.kafka_username or "",
             "skipped": dict(self._skipped),  # a copy: a page compares it with what it was sent
             "sampled": list(self._look.sampled),
+            "share": short(self._look.share, 2),  # of the samples
+            "broken": {
+                name: list(why) for name, why in self._broken.items() if why[1] > self._clock() * 1000 - SAID_MS
+            },
             "consumers": self.consumers,
             "wait_s": self.settings.wait_s,
             "lateness_s": self.settings.lateness_s,
@@ -198,12 +268,3 @@ class State:
                     "; ".join(filter(None, (one["reason"], one["note"]))),
                 ]
         return rows
-
-
-def event(entry: Entry) -> Impression | Click | None:
-    """Return an impression or a click, None for bytes that are neither: the join makes those dead letters."""
-    try:
-        record = decode(entry.value or b"")
-    except SchemaError:
-        return None
-    return record if isinstance(record, Impression | Click) else None

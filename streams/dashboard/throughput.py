@@ -1,16 +1,19 @@
-"""Where logs end in, records a second out."""
+"""Looks in, records a second out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streams.dashboard.rates import timelines
+from streams.dashboard.rates import FUTURE_MS, timelines
 from streams.dashboard.source import TOPICS, Look
 
 PARTS = 48  # of the time between two known offsets, so that bins of any width get their share
-STREAMS = (*TOPICS, "lists")  # lists: joined, in the net, as the samples say
+COUNTED = ("parameters", "dead-letters")  # read whole, so their records are counted; offsets also number markers
+STREAMS = (*TOPICS, "lists")  # lists: joined, as the samples say
 
 
 class Throughput:
@@ -23,29 +26,46 @@ class Throughput:
         for timeline in self.timelines.values():
             timeline.widen(len(STREAMS))
 
-    def add(self, look: Look, *, lists: int) -> None:
-        """Note a look that has added ``lists`` lists."""
+    def add(self, look: Look, *, lists: Sequence[tuple[int, float]]) -> None:
+        """Note a look, and when how many ``lists`` of it were joined."""
         before, self._before = self._before, look
         self._remember(look)
+        for topic in COUNTED:
+            stamps = [entry.timestamp_ms for entry in look.entries.get(topic, ())]
+            self._note(topic, stamps, np.ones(len(stamps)), look.at_ms)
+        self._note("lists", [at for at, _ in lists], np.array([many for _, many in lists]), look.at_ms)
         if before is None or look.at_ms <= before.at_ms:
             return
-        grown = {topic: grown_by(before.ends.get(topic, {}), look.ends.get(topic, {})) for topic in TOPICS}
-        grown["lists"] = 0 if before.behind else lists  # history is no throughput
-        amounts = np.array([[grown[name]] for name in STREAMS])
-        times = np.full(len(STREAMS), look.at_ms)
-        for timeline in self.timelines.values():
-            timeline.add(times, np.arange(len(STREAMS)), amounts)
+        grown: dict[str, float] = {}
+        for topic in TOPICS:
+            if topic in COUNTED:
+                grown[topic] = len(look.entries.get(topic, ())) + look.skipped.get(topic, 0)
+            else:
+                grown[topic] = grown_by(before.ends.get(topic, {}), look.ends.get(topic, {}))
+                self._note(topic, [look.at_ms], np.array([grown[topic]]), look.at_ms)
+        grown["lists"] = sum(many for _, many in lists)
+        if before.behind:  # history is no throughput
+            grown |= dict.fromkeys((*COUNTED, "lists"), 0)
         seconds = (look.at_ms - before.at_ms) / 1000
         smooth = np.exp(-seconds / 10)  # over about 10 s, so that a figure can be read
         for name in STREAMS:
             new = grown[name] / seconds
             self.rates[name] = new + smooth * (self.rates[name] - new) if name in self.rates else new
 
+    def _note(self, name: str, times_ms: Sequence[int], amounts: NDArray[np.float64], now_ms: int) -> None:
+        times = np.array(times_ms, np.int64)
+        known = (times > 0) & (times <= now_ms + FUTURE_MS)
+        columns = np.full(int(known.sum()), STREAMS.index(name))
+        for timeline in self.timelines.values():
+            timeline.add(times[known], columns, amounts[known, None])
+
     def _remember(self, look: Look) -> None:
         """Spread what was added between two times of the past evenly over the time between them."""
         parts = np.arange(PARTS) / PARTS
         for (start, before), (end, after) in pairwise(look.past):
             for column, topic in enumerate(TOPICS):
+                if topic in COUNTED:
+                    continue
                 more = max(0, after.get(topic, 0) - before.get(topic, 0))
                 shares = np.diff((np.arange(PARTS + 1) * more) // PARTS)
                 times = (start + parts * (end - start)).astype(np.int64)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Timeline:
@@ -25,16 +26,16 @@ class Timeline:
     >>> clicks = Timeline(width_ms=1000, bins=3, fields=1)
     >>> clicks.add(np.array([500, 700, 2500]), np.array([0, 0, 1]), np.array([[1], [1], [5]]))
     >>> clicks.start, clicks.values[:, :, 0].tolist()
-    (0, [[2, 0], [0, 0], [0, 5]])
+    (0, [[2.0, 0.0], [0.0, 0.0], [0.0, 5.0]])
     """
 
     def __init__(self, *, width_ms: int, bins: int, fields: int, grow: bool = False) -> None:
         self.width_ms, self.bins, self.grow = width_ms, bins, grow
         self.start = 0  # number of the oldest bin, counted in widths from 1970
-        self.values: Ints = np.zeros((bins, 0, fields), np.int64)
+        self.values: Floats = np.zeros((bins, 0, fields))
         self.empty = True
 
-    def add(self, times_ms: Ints, columns: Ints, amounts: Ints) -> None:
+    def add(self, times_ms: Ints, columns: Ints, amounts: Ints | Floats) -> None:
         """Add ``amounts`` (n, fields) at ``times_ms`` (n) to ``columns`` (n)."""
         if not len(times_ms):
             return

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from shown import DIM, K, batch, buckets, impression, snapshot, table
+from shown import CLICKED_ONCE, DIM, K, batch, buckets, impression, snapshot, table
 
 from learner import Samples
 from schemas.codec import encode
@@ -57,12 +57,12 @@ def test_click_rates_are_those_of_the_net_lists():
     rates = Rates(buckets(2), Columns(buckets(2)))
     first = batch("b00", [[1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 1, 0], [0] * 6], NOW - 60_000, ids=["i", "j", "k"])
     added = rates.add([entry(first)], {}, now_ms=NOW)
-    assert added == 3
+    assert added == [(NOW, 3)]
     assert counted(rates)[0].tolist() == [3, 3, 2]
     correction = batch(
         "b00", [[0] * 6, [0, 1, 0, 0, 0, 0]], NOW - 60_000, ids=["k", "k"], signs=[-1, 1]
     )  # k was clicked after it had been closed
-    assert rates.add([entry(correction)], {}, now_ms=NOW) == 0
+    assert rates.add([entry(correction)], {}, now_ms=NOW) == [(NOW, 0)]
     sums = counted(rates)
     assert (sums[0, LISTS], sums[0, CLICKS], sums[0, CLICKED]) == (3, 4, 3)
     assert sums[1].tolist() == [0, 0, 0]
@@ -116,7 +116,56 @@ def test_the_join_delay_leaves_corrections_out():
     rates.add([entry(batch("x", [[0] * 6] * 3, NOW - 60_000)), entry(late)], {}, now_ms=NOW)
     histogram = rates.join_delays["x"].total()
     assert histogram.sum() == 3
-    assert quantile_s(histogram, 0.5) == pytest.approx(60, rel=0.15)
+    assert quantile_s(histogram, 0.5) == pytest.approx(60, rel=0.04)
+
+
+def test_a_list_that_stands_for_others_counts_for_them_and_no_count_is_below_none():
+    rates = Rates({}, Columns({}))
+    one = batch("x", [[1] + [0] * 5, [0] * 6], NOW - 60_000)
+    assert rates.add([entry(one)._replace(weight=2.5)], {}, now_ms=NOW) == [(NOW, 5)]
+    assert counted(rates)[0].tolist() == [5, 2.5, 2.5]
+    assert positions(rates.cells["x"])["rows"] == [5] * K
+    assert rates.join_delays["x"].total().sum() == 5
+
+
+def test_what_is_taken_back_leaves_where_it_had_come():
+    rates = Rates(buckets(1), Columns(buckets(1)))
+    rates.add([entry(batch("b00", [[1] + [0] * 5] * 100, NOW - 600_000))], {}, now_ms=NOW)
+    later = NOW + 3 * 3_600_000
+    now = entry(batch("b00", [[0] * 6] * 10, later - 600_000), at_ms=later)
+    back = entry(batch("b00", [[1] + [0] * 5] * 100, NOW - 600_000, signs=[-1] * 100), at_ms=later)  # unlearned
+    assert rates.add([now, back], {}, now_ms=later) == [(later, 10), (later, 0)]  # nothing was joined by it
+    found = positions(rates.cells["b00"])
+    assert (found["rows"], found["clicks"]) == ([10] * K, [0] * K)
+    assert rates.join_delays["b00"].total().sum() == 10
+    rates.add([entry(batch("b00", [[0] * 6] * 10, later - 600_000, signs=[-1] * 10), at_ms=later)], {}, now_ms=later)
+    assert positions(rates.cells["b00"])["rows"] == []
+
+
+def test_a_list_of_the_far_future_does_not_push_out_the_others():
+    rates = Rates({}, Columns({}))
+    rates.add([entry(batch("x", [[0] * 6] * 2, [NOW - 1000, 2**62]))], {}, now_ms=NOW)
+    assert positions(rates.cells["x"])["rows"] == [1] * K
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["with its table", "without"])
+def test_without_the_table_of_an_algorithm_that_has_one_nothing_is_expected(known):
+    bucket = buckets(1)["b00"]
+    settings = {"b00": bucket} if known else {}
+    rates = Rates(settings, Columns(settings))
+    newest = {"b00": snapshot(bucket, offset=1, at_ms=NOW)}
+    rates.add([entry(batch("b00", CLICKED_ONCE, NOW))], newest, now_ms=NOW)
+    found = positions(rates.cells["b00"])
+    assert (found["expected"] is not None) is known
+    assert (found["alone"] is not None) is known
+
+
+@pytest.mark.parametrize("delay_s", [0.3, 7, 600.5, 40_000])
+def test_quantiles_of_delays_are_near(delay_s):
+    rates = Rates({}, Columns({}))
+    rates.add([entry(batch("x", [[0] * 6] * 50, NOW - round(delay_s * 1000)))], {}, now_ms=NOW)
+    for share in (0.5, 0.95, 0.99):
+        assert quantile_s(rates.join_delays["x"].total(), share) == pytest.approx(delay_s, rel=0.06)
 
 
 def test_samples_that_cannot_be_read_are_counted_and_passed_over():
@@ -150,6 +199,9 @@ def test_too_many_lists_are_thinned_without_favouring_fast_clicks():
     delays.add([], [Click(names[0], "s", 1, NOW)], now_ms=NOW + 1_300_000)
     assert delays.delays["b"].total().shape == (DECADES * PER_DECADE,)
     assert delays.delays["b"].total().sum() == fast + slow  # forgotten after the horizon
+    for _ in range(10):
+        delays.add([], [], now_ms=NOW + 1_300_000)
+    assert delays.kept_share == 1  # and there is room for all again
 
 
 def test_refusals_are_gathered_by_reason_and_can_be_opened():
@@ -176,6 +228,26 @@ def test_refusals_are_gathered_by_reason_and_can_be_opened():
     for name in ("0-0", "0-1", "0-2", "0-3"):
         json.dumps(letters.open(name), allow_nan=False)
     assert letters.open("7-7") is None
+
+
+def test_a_rare_refusal_can_be_opened_behind_frequent_ones():
+    letters = Letters()
+    letters.add([entry(DeadLetter("impressions", 0, 1, NOW, None, b"abc", "unknown bucket 'a'"), offset=0)])
+    many = [DeadLetter("clicks", 0, n, NOW, None, bytes(100_000), f"position {n} is beyond") for n in range(1000)]
+    letters.add([entry(letter, offset=n + 1, at_ms=NOW + n) for n, letter in enumerate(many)])
+    rare, frequent = sorted(letters.reasons.values(), key=lambda reason: reason.count)
+    assert [one["reason"] for one in letters.of_reason(rare.number)] == ["unknown bucket 'a'"]
+    assert letters.open("0-0")["hex"] == b"abc".hex()
+    assert [one["id"] for one in letters.of_reason(frequent.number)] == [f"0-{n}" for n in range(1000, 980, -1)]
+    assert letters.open("0-5") is None
+
+
+def test_a_topic_made_again_takes_no_room_twice():
+    letters = Letters()
+    for _ in range(40):
+        letters.add([entry(DeadLetter("clicks", 0, 5, NOW, None, bytes(900_000), "too large"), offset=7)])
+    letters.add([entry(DeadLetter("clicks", 0, 5, NOW, None, b"x", "small"), offset=8)])
+    assert [len(letters.of_reason(reason.number)) for reason in letters.reasons.values()] == [1, 1]
 
 
 def test_refusals_stay_within_their_memory():
@@ -209,10 +281,18 @@ def test_theta_moves_from_snapshot_to_snapshot():
 def test_throughput_is_what_logs_grew_by():
     throughput = Throughput()
     past = [(NOW - 120_000, {"clicks": 100}), (NOW - 60_000, {"clicks": 160}), (NOW, {"clicks": 220})]
-    throughput.add(Look(NOW, ends={"clicks": {0: 200, 1: 20}}, past=past), lists=7)
-    throughput.add(Look(NOW + 2000, ends={"clicks": {0: 240, 1: 4}}), lists=10)  # partition 1 was made again
+    letters = [
+        entry(DeadLetter("clicks", 0, n, NOW, None, b"", "x"), offset=2 * n, at_ms=NOW - 70_000) for n in range(9)
+    ]
+    throughput.add(Look(NOW, {"dead-letters": letters}, ends={"clicks": {0: 200, 1: 20}}, past=past), lists=[(NOW, 7)])
+    ends = {"clicks": {0: 240, 1: 4}, "dead-letters": {0: 24}}  # partition 1 of the clicks was made again
+    throughput.add(Look(NOW + 2000, {"dead-letters": letters[:4]}, ends), lists=[(NOW, 4), (NOW + 900, 6)])
     assert throughput.rates["clicks"] == 20.0
+    assert throughput.rates["dead-letters"] == 2.0  # records, not offsets, which also number markers
     assert throughput.rates["lists"] == 5.0
     clicks = throughput.timelines["30m"].values[:, STREAMS.index("clicks"), 0]
     assert clicks.sum() == 120 + 40
     assert clicks.max() <= 40 + 15
+    sums = throughput.timelines["30m"].values.sum(axis=0)[:, 0]
+    assert sums[STREAMS.index("lists")] == 17
+    assert sums[STREAMS.index("dead-letters")] == 13

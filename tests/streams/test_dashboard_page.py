@@ -5,6 +5,7 @@ import json
 import re
 from importlib.resources import files
 from pathlib import Path
+from socket import gethostname
 
 import numpy as np
 import pytest
@@ -100,6 +101,108 @@ def test_trouble_is_said_and_forgotten_when_it_is_over():
     assert json.loads(feed.message(shown))["status"]["is"]["trouble"] is None
 
 
+def test_one_part_that_fails_is_said_and_the_others_go_on(monkeypatch):
+    shown, feed = state(), Feed(View())
+    monkeypatch.setattr(shown.loop, "add_impressions", lambda shown: 1 // 0)
+    monkeypatch.setattr(shown, "_letter_rows", lambda: {}["gone"])
+    shown.add(look(1))
+    news = json.loads(feed.message(shown))
+    assert news["status"]["is"]["trouble"] is None
+    broken = news["status"]["is"]["broken"]
+    assert broken["freshness"] == ["ZeroDivisionError: integer division or modulo by zero", NOW]
+    assert "KeyError" in broken["letters"][0]
+    assert shown.letters.total == 1
+    assert news["delays"]["is"]["click"]["p50"] == pytest.approx(3, rel=0.06)
+    assert sum(values[0] for _, values in news["ctr"]["bins"]) == 2
+    shown._clock = lambda: NOW / 1000 + 700
+    monkeypatch.undo()
+    shown.add(look(2))
+    assert json.loads(feed.message(shown))["status"]["is"]["broken"] == {}
+
+
+def lists_of(number, version):
+    at = NOW + number * 1000
+    return Entry(0, number, at, b"", encode(impression(f"i{number}", "b00", at, ranked_by=version)))
+
+
+def test_a_version_from_nowhere_breaks_nothing():
+    shown = state()
+    shown.add(Look(NOW, {"impressions": [lists_of(0, (2**31 - 1, 2**62)), lists_of(1, (600_000, 5))]}))
+    for number in range(2, 40):
+        made = encode(snapshot(buckets(1)["b00"], offset=number, at_ms=NOW + number * 1000))
+        entries = {
+            "parameters": [Entry(0, number, NOW + number * 1000, b"", made)],
+            "impressions": [lists_of(number, (1, number - 1))],
+        }
+        shown.add(Look(NOW + number * 1000, entries))
+    assert json.loads(Feed(View()).message(shown))["status"]["is"]["broken"] == {}
+    assert shown.loop.rows["b00"][9] >= 30
+    assert shown.loop.rows["b00"][10] == 0
+
+
+def test_events_that_the_join_refuses_are_not_shown():
+    shown = state()
+    dates = [-(2**63), NOW - 3_000_000, NOW + 1_000_000, 2**63 - 1]
+    odd = [Entry(0, 0, NOW, b"", encode(impression("i", "b00", date))) for date in dates]
+    clicks = [Entry(0, 0, NOW, b"", encode(Click("i", "s", 1, date))) for date in dates]
+    shown.add(Look(NOW, {"impressions": odd, "clicks": clicks}))
+    assert shown.click_delays.delays == {}
+    assert json.loads(Feed(View()).message(shown))["status"]["is"]["broken"] == {}
+
+
+def test_names_of_buckets_that_nobody_has_take_no_room():
+    shown = state(1)
+    for number in range(300):
+        name, at = f"i{number}", NOW + number * 1000
+        events = {
+            "impressions": [Entry(0, 0, at, b"", encode(impression(name, f"user-{number}", at, ranked_by=(1, 3))))],
+            "clicks": [Entry(0, 0, at, b"", encode(Click(name, "s", 1, at)))],
+        }
+        shown.add(Look(at, events))
+    assert shown.loop.rows == shown.click_delays.delays == shown.loop._freshness._buckets == {}
+
+
+def loop_of(count, *, impressions_from=0):
+    """One clicked list a second: joined after 60 s, learned and published at once, served 2 s later."""
+    made: dict[str, list[Entry]] = {topic: [] for topic in ("impressions", "clicks", "samples", "parameters")}
+    for second in range(count):
+        at = NOW + second * 1000
+        shown = impression(f"i{second}", "b00", at, ranked_by=(1, max(0, second - 62)))
+        if second >= impressions_from:
+            made["impressions"].append(Entry(0, second, at, b"", encode(shown)))
+        made["clicks"].append(Entry(0, second, at, b"", encode(Click(f"i{second}", "s", 1, at))))
+        if second >= 60:
+            joined = batch("b00", [[1] + [0] * 5], at - 60_000, ids=[f"i{second - 60}"])
+            made["samples"].append(Entry(0, second - 60, at, b"", encode(joined)))
+        if second >= 60 or not second:
+            version = snapshot(buckets(1)["b00"], offset=max(0, second - 59), at_ms=at)
+            made["parameters"].append(Entry(0, second, at, b"", encode(version)))
+    return made
+
+
+def test_a_page_opened_in_the_middle_tells_the_same_times_as_one_that_saw_it_all():
+    times = []
+    for impressions_from in (0, 700):
+        shown = State(Settings(buckets=buckets(1), wait_s=60, lateness_s=60), source_name="a log", clock=lambda: 0)
+        shown.add(Look(NOW + 900_000, loop_of(900, impressions_from=impressions_from)))
+        times.append(shown.loop.rows["b00"])
+    assert [row[3] for row in times] == [3, 3]  # published to served: 2 s, and a second between two versions
+    assert times[1][:6] == times[0][:6]
+    assert 100 < times[1][6] < times[0][6]
+
+
+def test_freshness_is_told_at_the_end_of_an_archive_where_time_stands_still():
+    wall = [100.0]
+    shown = State(Settings(buckets=buckets(1), wait_s=60), source_name="a log", clock=lambda: wall[0])
+    made = loop_of(200)
+    shown.add(Look(NOW + 199_000, made | {"impressions": []}))
+    assert shown.loop.rows["b00"][6] == 0
+    shown.add(Look(NOW + 199_000, {"impressions": made["impressions"]}, behind=True))
+    wall[0] += 6
+    shown.add(Look(NOW + 199_000, {}))
+    assert shown.loop.rows["b00"][6] > 100
+
+
 def get(server, path, headers=None):
     line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     try:
@@ -145,6 +248,7 @@ HOSTS = {
     "glimpse.example.org": False,
     "127.0.0.1.example.org": False,
     "": False,
+    "[::1": False,
 }
 
 
@@ -164,11 +268,25 @@ def test_beyond_loopback_a_token_is_needed():
         assert get(server, "/?token=wrong")[0] == 403
         status, headers, _ = get(server, "/?token=right")
         assert (status, headers["Location"]) == (303, "/")
-        assert "HttpOnly" in headers["Set-Cookie"]
+        assert "HttpOnly; SameSite=Lax" in headers["Set-Cookie"]  # a link from another site is followed with it
         cookie = headers["Set-Cookie"].partition(";")[0]
         assert get(server, "/", {"Cookie": cookie, "Host": "any.example.org"})[0] == 200
         assert get(server, "/events", {"Cookie": cookie})[0] == 200
         assert server.url.endswith("/?token=right")
+
+
+def test_what_is_printed_can_be_opened():
+    with DashboardServer(state(), host="0.0.0.0", token="right") as server:
+        assert server.url == f"http://127.0.0.1:{server.port}/?token=right"
+        assert server.outside == f"http://{gethostname()}:{server.port}/?token=right"
+        assert get(server, "/?token=right")[0] == 303
+    with DashboardServer(state()) as server:
+        assert server.outside is None
+
+
+def test_an_address_that_is_none_is_refused():
+    with DashboardServer(state()) as server:
+        assert get(server, "http://[")[0] == 400
 
 
 def test_a_port_in_use_is_said():

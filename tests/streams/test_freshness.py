@@ -119,14 +119,122 @@ def test_the_stale_share_leaves_rankers_the_tolerance():
     assert (found.lists, found.stale, found.unranked) == (4, 0.25, 1)
 
 
-def test_memory_is_bounded():
-    freshness = Freshness(most=10)
-    for n in range(1000):
+def test_staleness_is_not_told_without_a_snapshot_before():
+    freshness = Freshness(tolerance_s=5)
+    freshness.add_snapshot("b", (1, 1), learned_at_ms=0, published_at_ms=10_000)
+    freshness.add_impression("b", (1, 1), 12_000)
+    assert freshness.buckets(13_000)["b"].stale is None
+
+
+def test_memory_is_bounded_and_what_is_left_is_an_even_share():
+    freshness = Freshness(most=100)
+    for n in range(5000):
         freshness.add_click(f"i{n}", n)
         freshness.add_snapshot("b", (1, n), learned_at_ms=n, published_at_ms=n)
         freshness.add_impression("b", (1, n), n)
         freshness.add_samples(samples("b", {f"i{n}": True}), offset=n, at_ms=n)
-    found = freshness.buckets(1000)["b"]
-    assert found.clicks + found.waiting <= 10
-    assert found.lists == 10
-    assert len(freshness._clicks) <= 50
+    found = freshness.buckets(5000)["b"]
+    assert 10 <= found.clicks + found.waiting <= 100
+    assert found.lists == pytest.approx(5000, rel=0.3)
+    assert found.share < 0.1
+    assert len(freshness._clicks) <= 100
+    [bucket] = freshness._buckets.values()
+    assert max(len(rows.array()) for rows in (bucket.clicked, bucket.snapshots, bucket.shown)) <= 100
+    assert len(bucket.first_shown.rows) <= 100
+
+
+@pytest.mark.parametrize("rate", [5, 40])
+def test_busy_buckets_are_followed_through_a_long_wait(rate):
+    """Clicks joined ten minutes later, learned and published at once, served after a second."""
+    freshness = Freshness(keep_s=1500, most=10_000)
+    for second in range(0, 1500):
+        at_ms = 1_000_000 + second * 1000
+        for n in range(rate):
+            freshness.add_click(f"i{second}-{n}", at_ms)
+        freshness.add_snapshot("b", (1, second), learned_at_ms=at_ms, published_at_ms=at_ms)
+        freshness.add_impression("b", (1, max(0, second - 1)), at_ms)
+        ids = {f"i{second - 600}-{n}": True for n in range(rate)}
+        freshness.add_samples(samples("b", ids), offset=second, at_ms=at_ms)
+        freshness.forget(at_ms)
+    found = freshness.buckets(2_500_000)["b"]
+    assert found.clicks >= 800 * rate * found.share
+    assert (found.share == 1) == (rate == 5)
+    assert (found.join.p50, found.learn.p50, found.serve.p50) == (600, 1, 1)
+    assert len(freshness._clicks) <= 10_000
+
+
+def test_a_burst_of_clicks_is_forgotten_and_all_are_followed_again():
+    freshness = Freshness(keep_s=60, most=100)
+    for n in range(5000):
+        freshness.add_click(f"i{n}", 1000)
+    assert freshness.share < 0.1
+    for second in range(100):
+        freshness.add_click(f"later{second}", 1000 * second)
+        freshness.forget(1000 * second)
+    assert freshness.share == 1
+
+
+LIES = {
+    "an epoch that nobody has": ((600_000, 5), 3500),
+    "the largest version there is": ((2**31 - 1, 2**63 - 1), 3500),
+    "an offset beyond the newest": ((1, 10**9), 3500),
+    "before it was published": ((1, 4), -3_000_000),
+}
+
+
+@pytest.mark.parametrize("version, shown_at_ms", LIES.values(), ids=LIES)
+def test_lists_that_no_known_snapshot_can_have_ranked_are_not_believed(version, shown_at_ms):
+    freshness = Freshness()
+    for offset in range(5):
+        freshness.add_snapshot("b", (1, offset), learned_at_ms=1000 * offset, published_at_ms=1000 * offset + 20_000)
+    freshness.add_click("i", 0)
+    freshness.add_samples(samples("b", {"i": True}), offset=2, at_ms=2500)
+    freshness.add_impression("b", version, shown_at_ms)
+    found = freshness.buckets(30_000)["b"]
+    assert (found.clicks, found.waiting, found.lists, found.stale) == (0, 1, 0, None)
+    freshness.add_impression("b", (1, 4), 25_000)
+    found = freshness.buckets(30_000)["b"]
+    assert (found.clicks, found.total.p50, found.lists) == (1, 25, 1)
+
+
+def test_a_version_is_believed_once_its_snapshot_was_read():
+    freshness = Freshness()
+    freshness.add_snapshot("b", (20261116, 0), learned_at_ms=0, published_at_ms=0)
+    freshness.add_click("i", 500)
+    freshness.add_samples(samples("b", {"i": True}), offset=0, at_ms=1000)
+    freshness.add_impression("b", (20261116, 1), 3000)
+    assert freshness.buckets(4000)["b"].clicks == 0
+    freshness.add_snapshot("b", (20261116, 1), learned_at_ms=2000, published_at_ms=2000)
+    assert freshness.buckets(4000)["b"].serve.p50 == 1
+
+
+def test_what_may_have_been_served_by_an_unread_list_is_not_told():
+    freshness = Freshness()
+    freshness.read_from(5000)
+    freshness.add_gap(20_000, 30_000)
+    for offset, published in [(0, 0), (1, 4000), (2, 6000), (3, 19_000), (4, 25_000), (5, 31_000)]:
+        freshness.add_snapshot("b", (1, offset), learned_at_ms=published, published_at_ms=published)
+        freshness.add_impression("b", (1, offset), published + 1500)
+    for offset in range(5):  # each is held by the snapshot with the next offset
+        freshness.add_click(f"i{offset}", 100)
+        freshness.add_samples(samples("b", {f"i{offset}": True}), offset=offset, at_ms=200)
+    found = freshness.buckets(40_000)["b"]
+    assert (found.clicks, found.waiting) == (2, 0)  # those of 6 s and 31 s
+    assert found.total.max == 32.4
+
+
+def test_only_the_last_hour_is_told():
+    freshness = loop(0)
+    assert freshness.buckets(1_200_000 + 3_500_000)["b"].clicks > 0
+    later = freshness.buckets(1_200_000 + 3_700_000)["b"]
+    assert (later.clicks, later.waiting, later.lists, later.stale) == (0, 0, 0, None)
+    assert freshness.since_ms(5_000_000) == 1_400_000
+
+
+def test_buckets_that_nobody_knows_take_no_room():
+    freshness = Freshness()
+    for n in range(100):
+        freshness.add_impression(f"user-{n}", (1, 3), 1000)
+    freshness.add_impression("b", (1, 3), 1000)
+    assert set(freshness.buckets(2000, known={"b"})) == {"b"}
+    assert set(freshness._buckets) == {"b"}
