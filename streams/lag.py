@@ -17,6 +17,9 @@ from typing import Any
 from streams.lagging.rules import Facts, Mark, OpenTransaction, Verdict, Window, judge, time_lag
 
 
+PACE, IN_HAND_S = 0.9, 2.0  # how near to its log's rate a consumer keeps pace, and how much it may have in hand
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
     """One partition of a group, as it is shown."""
@@ -178,11 +181,15 @@ def rate(marks: Sequence[Mark], now_ms: int, window: Window) -> float | None:
 def catch_up(unread: int, rate_in: float | None, rate_out: float | None, density: float = 1.0) -> float | None:
     """Return the seconds until nothing waits at these rates, or None for never.
 
-    >>> catch_up(100, 10.0, 30.0), catch_up(100, 10.0, 10.0), catch_up(0, 10.0, 0.0)
-    (5.0, None, 0.0)
+    Who keeps pace always has some records in hand: those count as read as soon as it has got through them.
+
+    >>> catch_up(100, 10.0, 30.0), catch_up(100, 10.0, 10.0), catch_up(0, 10.0, 0.0), catch_up(9, 50.0, 49.0, 0.5)
+    (5.0, None, 0.0, 0.36...)
     """
     if not unread:
         return 0.0
-    if rate_in is None or rate_out is None or rate_out <= rate_in:
+    if rate_in is None or rate_out is None:
         return None
-    return unread / ((rate_out - rate_in) * density)
+    if rate_out >= PACE * rate_in and unread <= IN_HAND_S * rate_out * density:
+        return unread / (rate_out * density)
+    return unread / ((rate_out - rate_in) * density) if rate_out > rate_in else None
