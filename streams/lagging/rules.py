@@ -126,14 +126,16 @@ def judge(facts: Facts, *, now_ms: int, window: Window) -> tuple[Verdict, str]:
 
 
 def wide_enough(window: Window, commits: Sequence[Mark]) -> Window:
-    """Return a window in which a group that commits rarely still has some commits.
+    """Return a window in which a group that commits rarely still has some commits, up to four times as long.
+
+    No longer: who commits once an hour because there is nothing to read should still be missed soon.
 
     >>> wide_enough(Window(span_s=30), [Mark(0, 1), Mark(20_000, 2), Mark(40_000, 3)]).span_s
     60.0
     """
     gaps = [after.at_ms - before.at_ms for before, after in pairwise(commits[-2 * window.commits :])]
     usual_s = median(gaps) / 1000 if gaps else 0.0
-    return replace(window, span_s=max(window.span_s, (ENOUGH - 1) * usual_s))
+    return replace(window, span_s=min(max(window.span_s, (ENOUGH - 1) * usual_s), 4 * window.span_s))
 
 
 def thinned(commits: Sequence[Mark], *, now_ms: int, window: Window) -> list[Mark]:

@@ -98,6 +98,11 @@ CASES = {
         Verdict.STOP,
         "no commit for 35 s",
     ),
+    "committed every hour, and not for some minutes though there is work": (
+        facts([9000] * 5, every_ms=3_600_000, last_ms=NOW - 200_000, ends=[Mark(NOW - 170_000, 9000), Mark(NOW, 9500)]),
+        Verdict.STOP,
+        "no commit for 3 min",
+    ),
     "committed once": (facts([5000], last_ms=NOW - 5000), Verdict.OK, "it committed 5.0 s ago"),
     "one record": (facts([9000, 9999], last_ms=NOW - 500), Verdict.OK, "1 record waits, the first for 0.0 s, and it"),
     "a marker behind each commit": (
