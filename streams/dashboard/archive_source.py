@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heapify, heapreplace
+from heapq import heapify, heappop, heapreplace
 from pathlib import Path
 
 from schemas.codec import encode
@@ -14,6 +14,7 @@ from streams.parameters import SourceAway
 from streams.snapshots import SnapshotCorrupt, load, split
 
 LOOK_BYTES = 8 << 20
+END = (1 << 63) - 1
 
 Blocks = tuple[int, int, str, LogBlock]  # first time stamp, number of the log, topic, the block
 
@@ -27,7 +28,8 @@ class ArchiveSource:
         self._sizes: dict[tuple[str, int], int] = {}
         self._published: dict[str, int] = {}  # snapshot files by when they were written
         self._clock_ms = 0
-        self._running: Iterator[tuple[str, int, LogBlock]] | None = None
+        self._held: list[tuple[str, Entry]] = []  # read, and of a time to which other logs have not been read
+        self._running: Iterator[tuple[str, int, LogBlock, int]] | None = None
 
     @property
     def name(self) -> str:
@@ -41,22 +43,26 @@ class ArchiveSource:
     def look(self) -> Look:
         """Return the next records, or what was appended since the last look; SourceAway when it cannot be read."""
         entries: dict[str, list[Entry]] = {}
-        left = LOOK_BYTES
+        found: list[tuple[str, Entry]] = self._held
+        left, until_ms = LOOK_BYTES, END
         try:
             archive = Archive.open(self._path)
             if self._running is None:
                 self._running = self._merged(archive)
             while left > 0:
-                found = next(self._running, None)
-                if found is None:
-                    self._running = None
+                block_of = next(self._running, None)
+                if block_of is None:
+                    self._running, until_ms = None, END
                     break
-                topic, partition, block = found
-                records = block.records()
-                entries.setdefault(topic, []).extend(Entry(partition, *record) for record in records)
+                topic, partition, block, until_ms = block_of
+                found += [(topic, Entry(partition, *record)) for record in block.records()]
                 left -= len(block.values) + 1
                 self._next[topic, partition] = block.next_offset
-                self._clock_ms = max(self._clock_ms, int(block.timestamps_ms.max(initial=0)))
+            self._held = [one for one in found if one[1].timestamp_ms > until_ms]
+            for topic, entry in found:
+                if entry.timestamp_ms <= until_ms:
+                    entries.setdefault(topic, []).append(entry)
+                    self._clock_ms = max(self._clock_ms, entry.timestamp_ms)
             if self._running is None:
                 published = self._snapshots()
                 if published:
@@ -92,8 +98,8 @@ class ArchiveSource:
                 found.append(Entry(0, -1, 0, None, data))  # for the page to count
         return found
 
-    def _merged(self, archive: Archive) -> Iterator[tuple[str, int, LogBlock]]:
-        """Yield new blocks of all topics, the one that begins first next."""
+    def _merged(self, archive: Archive) -> Iterator[tuple[str, int, LogBlock, int]]:
+        """Yield new blocks of all topics, the one that begins first next, each with when the one after it begins."""
         logs = [(topic, log) for topic in TOPICS if topic in archive.topics() for log in archive.logs(topic)]
         grown = [one for one in logs if self._grown(*one)]
         reading = [log.read(self._next.get((topic, log.partition), 0)) for topic, log in grown]
@@ -105,14 +111,12 @@ class ArchiveSource:
         heapify(queue)
         while queue:
             _, number, topic, block = queue[0]
-            yield topic, grown[number][1].partition, block
             after = next(reading[number], None)
             if after is None:
-                queue[0] = queue[-1]
-                queue.pop()
-                heapify(queue)
+                heappop(queue)
             else:
                 heapreplace(queue, (int(after.timestamps_ms[0]), number, topic, after))
+            yield topic, grown[number][1].partition, block, queue[0][0] if queue else END
 
     def _grown(self, topic: str, log: ArchivedLog) -> bool:
         """Return whether a partition's files have changed since they were last read."""

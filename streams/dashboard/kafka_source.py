@@ -1,30 +1,38 @@
 """A live broker in, looks out: assign and seek only, so that no group ever notices.
 
-Samples, parameters and dead letters are read whole, within a number of bytes a second. Of the events only some
-partitions are read when there are too many: a session's impressions and clicks share a partition number, so a few
-partitions are a fair sample of whole sessions.
+Parameters and dead letters are read whole. Of samples an even share of each partition is read when there are too many,
+and each record then stands for others. Of the events only some partitions are read when there are too many: a session's
+impressions and clicks share a partition number, so a few partitions are a fair sample of whole sessions; and if a
+single one is still too much, its impressions are read for some seconds at a time.
 """
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
+from streams.dashboard.pieces import Allowance, Piece, spread, thinned
 from streams.dashboard.source import TOPICS, Entry, Look
 from streams.parameters import SourceAway
 from streams.settings import Settings
 from streams.topics import described
 
-WHOLE = ("samples", "parameters", "dead-letters")
 EVENTS = ("impressions", "clicks")
 ANSWER_MS = 5_000
-RECENT_EVENTS = 2_000  # of each event topic, read at the start
 HISTORY_BYTES = 16 << 20  # a look's share of the history
+HISTORY_SAMPLES, HISTORY_SAMPLE_BYTES, HISTORY_PIECES = 20_000, 128 << 20, 4_000  # of which pieces are read, if more
+HISTORY_LETTERS = 20_000
+NEWEST_EVENTS = 2_000  # of each event topic, read at the start when all are old
+SLACK_S, REACH_S = 60.0, 3_600.0  # events are read from beyond the horizon on, and not from before an hour
+LETTERS_PER_S, PARAMETERS = 500, 20_000  # of more, the newest are read
+SAVED_S = 30.0  # of events that were not read
 EVENT_PARTITIONS = 16  # whose events are read at most: each costs something, however little is in it
 SEARCH_S, SEARCH_SOON_S = 60.0, 5.0  # between two questions for topics; soon while some are missing or refused
 MINUTE_MS = 60_000
@@ -43,8 +51,10 @@ class KafkaSource:
         Where Kafka is and what its topics are called.
     history_s
         How far back samples and dead letters are read at the start.
-    bytes_per_s, events_per_s
-        What is read at most; the rest is passed over and counted.
+    bytes_per_s, samples_per_s
+        What is read of the samples at most, in bytes and records; else an even share.
+    events_per_s
+        What is read of the impressions and clicks at most; the rest is passed over.
     clock
         Wall time in seconds.
     """
@@ -54,21 +64,29 @@ class KafkaSource:
         settings: Settings,
         *,
         history_s: float = 86_400.0,
-        bytes_per_s: int = 2 << 20,
+        bytes_per_s: int = 1 << 20,
+        samples_per_s: int = 25,
         events_per_s: int = 600,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._clock = settings, clock
-        self._history_s, self._bytes_per_s, self._events_per_s = history_s, bytes_per_s, events_per_s
+        self._history_s, self._bytes_per_s, self._samples_per_s = history_s, bytes_per_s, samples_per_s
+        self._events_per_s = events_per_s
+        self._allowed = {topic: Allowance(events_per_s * SAVED_S / len(EVENTS)) for topic in EVENTS}
+        self._chance = random.Random(0)
         self._topics = {settings.topic_prefix + topic: topic for topic in TOPICS}
         self._consumer: Any = None  # assigned to what is read just now
         self._asker: Any = None  # assigned to all and never polled: a consumer forgets where its other topics are
         self._admin: Any = None  # tells missing topics from refused ones
-        self._places: Places = {}  # the next offset to read; kept while the broker or a right is away
+        self._places: Places = {}  # what was decided up to; kept while the broker or a right is away
+        self._pieces: dict[TopicPartition, deque[Piece]] = {}  # to read, decided and not read yet
+        self._sizes: tuple[float, float] | None = None  # of the samples: bytes and records an offset, about
         self._ends: Places = {}  # of what may be read
         self._entries: dict[str, list[Entry]] = {}  # read and not handed out yet
         self._ids: dict[str, str] = {}
         self._skipped: dict[str, int] = {}
+        self._share = self._history_share = 1.0
+        self._gap_from: int | None = None  # the time of the last look that read all impressions
         self._missing: tuple[str, ...] = ()
         self._refused: tuple[str, ...] = ()
         self._chosen: set[int] = set()  # partitions whose events are read
@@ -106,20 +124,19 @@ class KafkaSource:
             self._connect()
         elif now - self._searched_at > (SEARCH_SOON_S if self._missing or self._refused else SEARCH_S):
             self._search()
-        before = self._ends
+        before, self._skipped = self._ends, {}
         self._ends = self._asker.end_offsets(list(self._asker.assignment()), timeout_ms=ANSWER_MS)
-        past = self._begin(now)
-        self._follow_recreated()
         elapsed = min(max(now - self._looked_at, 0.5), 30.0)
+        self._follow_recreated()
+        past = self._begin(now)
+        if past is None:
+            self._choose({place: before.get(place, end) for place, end in self._ends.items()}, elapsed)
+        gap = self._decide(now, elapsed, first=past is not None)
         self._looked_at = now
-        self._choose(before, elapsed)
-        self._skipped = {}
-        whole = self._wanted(WHOLE, self._ends)
-        size = HISTORY_BYTES if self._in_history else int(self._bytes_per_s * elapsed)
-        self._read(whole, most_bytes=size, skip=not self._in_history)
-        self._in_history = self._in_history and bool(self._wanted(WHOLE, self._ends))
-        events = self._wanted(EVENTS, [place for place in self._ends if place.partition in self._chosen])
-        self._read(events, most_records=int(self._events_per_s * elapsed), skip=True)
+        self._read(self._of("parameters", "dead-letters"), most_bytes=HISTORY_BYTES)
+        self._read(self._of("samples"), most_bytes=HISTORY_BYTES)
+        self._in_history = self._in_history and bool(self._of("parameters", "dead-letters", "samples"))
+        self._read(self._of(*EVENTS))
         ends: dict[str, dict[int, int]] = {}
         for place, end in self._ends.items():
             ends.setdefault(self._topics[place.topic], {})[place.partition] = end
@@ -133,7 +150,10 @@ class KafkaSource:
             self._refused,
             behind=self._in_history,
             sampled=(len(self._chosen), len(ends.get("impressions", {}))),
-            past=past,
+            gap=gap,
+            share=self._share,
+            history_share=self._history_share,
+            past=past or [],
         )
 
     def _connect(self) -> None:
@@ -166,58 +186,165 @@ class KafkaSource:
         readable = {name: topic for name, topic in found.items() if topic.readable}
         for name, topic in readable.items():
             if self._ids.setdefault(name, topic.topic_id) != topic.topic_id:  # deleted and made again
-                self._places = {place: offset for place, offset in self._places.items() if place.topic != name}
+                for place in [place for place in self._places if place.topic == name]:
+                    del self._places[place]
+                    self._pieces.pop(place, None)
                 self._ids[name] = topic.topic_id
         self._asker.assign(
             [TopicPartition(name, number) for name, topic in readable.items() for number in range(topic.partitions)]
         )
 
-    def _begin(self, now: float) -> list[tuple[int, dict[str, int]]]:
-        """Set places that were never read: some history of what is read whole, and the newest events.
+    def _begin(self, now: float) -> list[tuple[int, dict[str, int]]] | None:
+        """Decide what to read of partitions that were never read: some history, and the newest events.
 
-        Returns how far these had grown at times of the past.
+        Returns how far their topics had grown at times of the past, as the time stamps of their records tell; None when
+        there are none.
         """
         fresh = [place for place in self._ends if place not in self._places]
         if not fresh:
-            return []
-        past = self._past(fresh, int(now * 1000))
+            return None
+        now_ms = int(now * 1000)
         begins = self._asker.beginning_offsets(fresh, timeout_ms=ANSWER_MS)
-        since = int((now - self._history_s) * 1000)
-        timed = {place: since for place in fresh if self._topics[place.topic] in ("samples", "dead-letters")}
-        found = self._asker.offsets_for_times(timed, timeout_ms=ANSWER_MS) if timed else {}
-        places = {}
+        past = [(now_ms - ago_ms, self._offsets_at(fresh, now_ms - ago_ms)) for ago_ms in PAST_MS]
+        since = self._offsets_at(fresh, int((now - self._history_s) * 1000))
         for place in fresh:
-            topic, end = self._topics[place.topic], self._ends[place]
+            topic = self._topics[place.topic]
+            if topic == "samples":
+                continue
             if topic == "parameters":
-                start = begins[place]
-            elif place in timed:
-                start = found[place].offset if found.get(place) is not None else end
+                start = 0
+            elif topic == "dead-letters":
+                start = max(since[place], self._ends[place] - HISTORY_LETTERS // len(self._of_topic(topic)))
             else:
-                copies = sum(1 for other in self._ends if other.topic == place.topic)
-                start = end - RECENT_EVENTS // copies if topic in EVENTS else end
-            places[place] = max(start, begins[place])
-        self._places |= places
+                start = self._ends[place]
+            self._places[place] = max(start, begins[place])
+        self._begin_samples([place for place in fresh if self._topics[place.topic] == "samples"], since, past)
+        self._begin_events([place for place in fresh if self._topics[place.topic] in EVENTS], begins, past)
         self._in_history = True
-        return past
-
-    def _past(self, places: list[TopicPartition], now_ms: int) -> list[tuple[int, dict[str, int]]]:
-        """Return how far each topic had grown at times of the past, as the time stamps of its records tell."""
         found = []
-        for ago_ms in PAST_MS:
-            at_ms = now_ms - ago_ms
-            offsets = self._asker.offsets_for_times(dict.fromkeys(places, at_ms), timeout_ms=ANSWER_MS)
+        for at_ms, offsets in past:
             sums: dict[str, int] = {}
-            for place in places:
-                at = offsets.get(place)
-                topic = self._topics[place.topic]
-                sums[topic] = sums.get(topic, 0) + (self._ends[place] if at is None else at.offset)
+            for place, offset in offsets.items():
+                sums[self._topics[place.topic]] = sums.get(self._topics[place.topic], 0) + offset
             found.append((at_ms, sums))
         return found
 
+    def _offsets_at(self, places: list[TopicPartition], at_ms: int) -> Places:
+        """Return each partition's first offset that is not older than a time, its end for none."""
+        found = self._asker.offsets_for_times(dict.fromkeys(places, at_ms), timeout_ms=ANSWER_MS) if places else {}
+        return {place: self._ends[place] if found.get(place) is None else found[place].offset for place in places}
+
+    def _begin_samples(self, fresh: list[TopicPartition], since: Places, past: list[tuple[int, Places]]) -> None:
+        """Read all of the history, or pieces of it that lie as dense as its times are shown."""
+        many = sum(self._ends[place] - since[place] for place in fresh)
+        if many > HISTORY_SAMPLES // 10:
+            self._probe(fresh)
+        share = self._history_share = self._share_of(many, HISTORY_SAMPLE_BYTES, HISTORY_SAMPLES)
+        for place in fresh:
+            bounds = sorted({since[place], *(max(since[place], offsets[place]) for _, offsets in past)})
+            self._pieces[place] = spread(
+                [*bounds, self._ends[place]], share, HISTORY_PIECES // len(fresh), self._chance
+            )
+            self._places[place] = self._ends[place]
+
+    def _probe(self, places: list[TopicPartition]) -> None:
+        """Look at the newest samples for their size."""
+        self._pieces |= {place: deque([Piece(max(0, self._ends[place] - 4), self._ends[place])]) for place in places}
+        self._read([place for place in places if self._ends[place]])
+        self._entries.pop("samples", None)
+
+    def _share_of(self, many: int, most_bytes: float, most_records: float) -> float:
+        """Return the share of so many offsets of samples that may be read."""
+        if self._sizes is None:
+            return 1.0
+        size, density = self._sizes
+        return min(1.0, most_bytes / max(1.0, many * size), most_records / max(1.0, many * density))
+
+    def _begin_events(self, fresh: list[TopicPartition], begins: Places, past: list[tuple[int, Places]]) -> None:
+        """Begin impressions and clicks at one time: as long ago as a click may matter, or as few enough were since."""
+        if not fresh:
+            return
+        now_ms = past[-1][0]
+        if not self._chosen:
+            recent = {place: offset for place, offset in past[-2][1].items() if place in fresh}
+            self._choose(recent, (now_ms - past[-2][0]) / 1000)
+        chosen = [place for place in fresh if place.partition in self._chosen]
+        reach_ms = round(min(self._settings.horizon_s + SLACK_S, REACH_S) * 1000)
+        starts = {place: self._ends[place] for place in chosen}
+        for at_ms, offsets in reversed(past):
+            since: dict[str, int] = {}
+            for place in chosen:
+                topic = self._topics[place.topic]
+                since[topic] = since.get(topic, 0) + self._ends[place] - offsets[place]
+            if any(many > self._allowed[topic].most for topic, many in since.items()):
+                break
+            starts = {place: offsets[place] for place in chosen}
+            if at_ms < now_ms - reach_ms:
+                break
+        if starts == {place: self._ends[place] for place in chosen}:
+            oldest = past[0][1]
+            if not any(oldest[place] < self._ends[place] for place in chosen):  # a log that was loaded
+                each = NEWEST_EVENTS * len(EVENTS) // max(1, len(chosen))
+                starts = {place: self._ends[place] - each for place in chosen}
+        self._places |= {place: max(start, begins[place]) for place, start in starts.items()}
+
     def _follow_recreated(self) -> None:
         for place, end in self._ends.items():
-            if end < self._places[place]:  # deleted and made again
+            if end < self._places.get(place, 0):  # deleted and made again
                 self._places[place] = 0
+                self._pieces.pop(place, None)
+
+    def _decide(self, now: float, elapsed: float, *, first: bool) -> tuple[int, int] | None:
+        """Decide which of the new offsets are read; return the time over which impressions are passed over."""
+        many = dict.fromkeys(TOPICS, 0)
+        for place in self._ends:
+            if self._topics[place.topic] not in EVENTS or place.partition in self._chosen:
+                many[self._topics[place.topic]] += self._ends[place] - self._places[place]
+        share = self._share_of(many["samples"], self._bytes_per_s * elapsed, self._samples_per_s * elapsed)
+        self._share = share if many["samples"] else self._share
+        taken = dict.fromkeys(EVENTS, True)
+        if not first:  # what a page begins with was chosen to fit
+            earned, clicks = self._events_per_s * elapsed, many["clicks"]
+            taken["clicks"] = self._allowed["clicks"].takes(clicks, earned=earned / 2)
+            earned -= clicks * taken["clicks"]
+            taken["impressions"] = self._allowed["impressions"].takes(many["impressions"], earned=earned)
+        for place, end in self._ends.items():
+            topic, start = self._topics[place.topic], self._places[place]
+            if topic in EVENTS:
+                wanted = place.partition in self._chosen
+                new = [Piece(start, end)] if wanted and taken[topic] and end > start else []
+                if wanted and not taken[topic]:
+                    self._skipped[topic] = self._skipped.get(topic, 0) + end - start
+            elif topic == "samples":
+                new = thinned(start, end, share, self._chance)
+            elif topic == "late-clicks":
+                new = []
+            else:
+                start = self._newest(place, topic, start, end, elapsed)
+                new = [Piece(start, end)] if end > start else []
+            self._places[place] = end
+            if new:
+                self._pieces.setdefault(place, deque()).extend(new)
+        now_ms = int(now * 1000)
+        gap = None if taken["impressions"] or self._gap_from is None else (self._gap_from, now_ms)
+        self._gap_from = now_ms if taken["impressions"] or self._gap_from is None else self._gap_from
+        return gap
+
+    def _newest(self, place: TopicPartition, topic: str, start: int, end: int, elapsed: float) -> int:
+        """Return from where on dead letters or parameters are read: from the start, unless there are far too many."""
+        if self._in_history:
+            return start
+        most = PARAMETERS if topic == "parameters" else int(LETTERS_PER_S * elapsed) // len(self._of_topic(topic)) + 1
+        if end - start > most:
+            self._skipped[topic] = self._skipped.get(topic, 0) + end - start - most
+        return max(start, end - most)
+
+    def _of_topic(self, topic: str) -> list[TopicPartition]:
+        return [place for place in self._ends if self._topics[place.topic] == topic]
+
+    def _of(self, *topics: str) -> list[TopicPartition]:
+        """Return the partitions of which something is to be read."""
+        return [place for place in self._ends if self._topics[place.topic] in topics and self._pieces.get(place)]
 
     def _choose(self, before: Places, elapsed: float) -> None:
         """Choose as many partitions of events as may be read: fewer when there is too much, more when there is room."""
@@ -243,42 +370,51 @@ class KafkaSource:
                 self._places[place] = self._ends[place]  # begin with what comes now, as its clicks come later
         self._chosen = chosen
 
-    def _wanted(self, topics: Iterable[str], places: Iterable[TopicPartition]) -> list[TopicPartition]:
-        return [
-            place for place in places if self._topics[place.topic] in topics and self._places[place] < self._ends[place]
-        ]
-
-    def _read(
-        self,
-        places: list[TopicPartition],
-        *,
-        skip: bool,
-        most_bytes: int = 1 << 62,
-        most_records: int = 1 << 62,
-    ) -> None:
-        """Read ``places`` up to their ends or the limits; with ``skip`` pass over the rest."""
+    def _read(self, places: list[TopicPartition], *, most_bytes: int = 1 << 62) -> None:
+        """Read the pieces of ``places``, or so many bytes of them; the rest is left for the next look."""
         if not places:
             return
         self._consumer.assign(places)  # and never paused: 3.0.12 does not read on what was paused half-way
         for place in places:
-            self._consumer.seek(place, self._places[place])
+            self._consumer.seek(place, self._pieces[place][0].start)
         left, silent = set(places), 0
         give_up_at = time.monotonic() + ANSWER_MS / 1000
-        while left and most_bytes > 0 and most_records > 0 and time.monotonic() < give_up_at:
-            batches = self._consumer.poll(timeout_ms=100, max_records=min(500, most_records))
+        while left and most_bytes > 0 and time.monotonic() < give_up_at:
+            batches = self._consumer.poll(timeout_ms=100, max_records=500)
             for place, records in batches.items():
-                found = self._entries.setdefault(self._topics[place.topic], [])
-                for record in records:
-                    found.append(Entry(record.partition, record.offset, record.timestamp, record.key, record.value))
-                    most_bytes -= len(record.value or b"")
-                most_records -= len(records)
-                self._places[place] = records[-1].offset + 1
+                if place in left:
+                    most_bytes -= self._take(place, records)
             silent = 0 if batches else silent + 1
             if silent % 3 == 2:  # transactions' markers, perhaps; asked rarely, each answer is a walk over all places
-                self._places |= {place: self._consumer.position(place, timeout_ms=ANSWER_MS) for place in left}
-            left -= {place for place in left if self._places[place] >= self._ends[place]}
-        if left and skip and (most_bytes <= 0 or most_records <= 0):
-            for place in left:
-                topic = self._topics[place.topic]
-                self._skipped[topic] = self._skipped.get(topic, 0) + self._ends[place] - self._places[place]
-                self._places[place] = self._ends[place]
+                for place in left:
+                    self._advance(place, self._consumer.position(place, timeout_ms=ANSWER_MS))
+            left = {place for place in left if self._pieces[place]}
+
+    def _take(self, place: TopicPartition, records: list[Any]) -> int:
+        """Keep those of the records that belong to the piece being read; return their bytes."""
+        piece, topic, size, many = self._pieces[place][0], self._topics[place.topic], 0, 0
+        found = self._entries.setdefault(topic, [])
+        for record in records:
+            if record.offset >= piece.stop:
+                break
+            found.append(
+                Entry(record.partition, record.offset, record.timestamp, record.key, record.value, piece.weight)
+            )
+            size += len(record.value or b"")
+            many += 1
+        if topic == "samples" and many:
+            span = min(records[-1].offset + 1, piece.stop) - piece.start
+            one, density = self._sizes or (size / span, many / span)
+            self._sizes = one + 0.05 * (size / span - one), density + 0.05 * (many / span - density)
+        self._advance(place, records[-1].offset + 1)
+        return size
+
+    def _advance(self, place: TopicPartition, offset: int) -> None:
+        """Go on to ``offset``, or to the next piece."""
+        pieces = self._pieces[place]
+        if offset < pieces[0].stop:
+            pieces[0] = pieces[0]._replace(start=max(offset, pieces[0].start))
+            return
+        pieces.popleft()
+        if pieces:
+            self._consumer.seek(place, pieces[0].start)

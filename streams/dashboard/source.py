@@ -33,6 +33,7 @@ class Look:
     sampled: tuple[int, int] = (0, 0)  # partitions of events that are read, of how many
     gap: tuple[int, int] | None = None  # the time over which events were passed over
     share: float = 1.0  # of the samples, what was read
+    history_share: float = 1.0  # and of those before the first look
     past: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # time -> topic -> offsets before it, rising
 
 

@@ -15,6 +15,7 @@ from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.archive import Archive, LogWriter
 from streams.archiving.log_block import LogBlock, LogRecord
+from streams.dashboard import archive_source
 from streams.dashboard.access import Access
 from streams.dashboard.archive_source import ArchiveSource
 from streams.dashboard.feed import BY_ROW, Feed
@@ -319,6 +320,32 @@ def test_an_archive_is_read_in_the_order_of_its_time_and_followed(tmp_path: Path
     shown.add(more)
     assert [entry.offset for entry in more.entries["samples"]] == list(range(10, 20))
     assert shown.rates.timelines["all"].values.sum(axis=0)[0].tolist() == [20, 20, 20]
+
+
+def test_an_archive_larger_than_a_look_is_not_read_ahead_of_its_other_topics(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(archive_source, "LOOK_BYTES", 1000)
+    archive, made = Archive(tmp_path), loop_of(120)
+    for topic, entries in made.items():  # in blocks of uneven length
+        archive.add_topic(topic, partitions=1)
+        writer, size = LogWriter(archive.log(topic, 0)), {"samples": 50, "clicks": 7}.get(topic, 20)
+        records = [LogRecord(number, entry.timestamp_ms, b"k", entry.value) for number, entry in enumerate(entries)]
+        for first in range(0, len(records), size):
+            writer.append(LogBlock.of(records[first : first + size]))
+        writer.close()
+    source, last_ms = ArchiveSource(tmp_path), 0
+    shown = State(Settings(buckets=buckets(1), wait_s=60, lateness_s=60), source_name="a log", clock=lambda: 0)
+    looks = []
+    while not looks or looks[-1].behind:
+        looks.append(source.look())
+        times = [entry.timestamp_ms for entries in looks[-1].entries.values() for entry in entries]
+        assert min(times, default=last_ms) >= last_ms
+        last_ms = max(times, default=last_ms)
+        shown.add(looks[-1])
+    assert len(looks) > 5
+    assert [len([entry for one in looks for entry in one.entries.get(topic, [])]) for topic in made] == [
+        len(entries) for entries in made.values()
+    ]
+    assert shown.loop.rows["b00"][6] > 50
 
 
 def test_a_directory_without_an_archive_is_away(tmp_path: Path):

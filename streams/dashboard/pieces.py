@@ -1,0 +1,86 @@
+"""How much of a log there is in, which parts of it to read out: all of it, or an even share (pure)."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Piece(NamedTuple):
+    """Offsets to read of one partition, and how many offsets each of them stands for."""
+
+    start: int
+    stop: int
+    weight: float = 1.0
+
+
+class Allowance:
+    """How many records may be read, saved up to ``most``: all of a look or nothing, so that gaps are few.
+
+    >>> allowed = Allowance(300)
+    >>> [allowed.takes(wanted, earned=10) for wanted in (200, 200, 5)]
+    [True, False, False]
+    >>> allowed.takes(20, earned=300)
+    True
+    """
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+        self._left, self._resting = most, False
+
+    def takes(self, wanted: int, *, earned: float) -> bool:
+        """Return whether so many may be read now; once they were too many, only when all is saved up again."""
+        self._left = min(self.most, self._left + earned)
+        if wanted > self._left or (self._resting and self._left < self.most):
+            self._resting = True
+            return False
+        self._resting = False
+        self._left -= wanted
+        return True
+
+
+def thinned(start: int, stop: int, share: float, chance: random.Random) -> list[Piece]:
+    """Return a part of a range, anywhere in it, that is a ``share`` of it, or of many such ranges on average.
+
+    >>> thinned(100, 200, 1.0, random.Random(1)), thinned(100, 100, 0.5, random.Random(1))
+    ([Piece(start=100, stop=200, weight=1.0)], [])
+    >>> [piece] = thinned(100, 200, 0.25, random.Random(1))
+    >>> piece.stop - piece.start, piece.weight
+    (25, 4.0)
+    """
+    many = stop - start
+    if many <= 0:
+        return []
+    if share >= 1:
+        return [Piece(start, stop)]
+    if many * share < 1:
+        if chance.random() >= many * share:
+            return []
+        size, weight = 1, 1 / share
+    else:
+        size = round(many * share)
+        weight = many / size
+    first = start + chance.randrange(many - size + 1)
+    return [Piece(first, first + size, weight)]
+
+
+def spread(bounds: Sequence[int], share: float, most: int, chance: random.Random) -> deque[Piece]:
+    """Return pieces of a long history that are a ``share`` of each of its parts, at most so many; ``bounds`` rise.
+
+    >>> [tuple(piece) for piece in spread([0, 400, 1000], 1.0, 10, random.Random(1))]
+    [(0, 1000, 1.0)]
+    >>> thin = spread([0, 400, 1000], 0.1, 10, random.Random(1))
+    >>> len(thin), sum(piece.weight * (piece.stop - piece.start) for piece in thin)
+    (10, 1000.0)
+    """
+    if share >= 1:
+        return deque(thinned(bounds[0], bounds[-1], 1.0, chance))
+    parts = max(1, most // max(1, len(bounds) - 1))
+    fine = np.concatenate([np.linspace(one, other, parts + 1)[:-1] for one, other in pairwise(bounds)])
+    ends = [*fine.astype(np.int64).tolist(), bounds[-1]]
+    return deque(piece for one, other in pairwise(ends) for piece in thinned(one, other, share, chance))
