@@ -20,7 +20,7 @@ from streams.parameters import KafkaParameters
 from streams.settings import load
 
 ROOT = Path(__file__).parent.parent.parent
-RUNS_ON = ("worker", "dashboard", "lag --watch")  # until told to stop
+RUNS_ON = ("worker", "dashboard", "lag --watch", "lag --metrics-port")  # until told to stop
 
 
 def commands():
