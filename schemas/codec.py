@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast, overload
 
 from fastavro import schemaless_reader, schemaless_writer
 
-from schemas.known import CANNOT_READ, SCHEMAS, Schema, Writer, writer_of
+from schemas.known import CANNOT_READ, OLDER, SCHEMAS, Schema, Writer, writer_of
 from schemas.records import Record, Snapshot, StateArray
 from schemas.shapes import checked
 from schemas.strict import SchemaError, check
@@ -50,12 +50,13 @@ class Codec:
     >>> from schemas.records import Progress
     >>> codec = Codec(confluent={7: SCHEMAS[Progress]})
     >>> codec.encode(Progress("t", 0, 1, 2)).hex()
-    '00000000070274000204'
+    '0000000007027400020400'
     """
 
     def __init__(self, *, writers: Iterable[Schema] = (), confluent: Mapping[int, Schema] | None = None) -> None:
         current = {cls: writer_of(schema) for cls, schema in SCHEMAS.items()}
-        self._writers = {writer.header: writer for writer in [*map(writer_of, writers), *current.values()]}
+        others = [writer_of(schema) for schema in (*OLDER, *writers)]
+        self._writers = {writer.header: writer for writer in [*others, *current.values()]}
         self._current = {cls: (writer.header, writer) for cls, writer in current.items()}
         if confluent is not None:
             self._current.clear()

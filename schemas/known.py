@@ -87,3 +87,6 @@ def load_writers(folder: Path) -> list[Schema]:
         except ValueError as error:
             raise SchemaError(f"{path.name} is not JSON: {error}") from error
     return found
+
+
+OLDER = load_writers(Path(__file__).with_name("older"))  # what earlier versions of these files have written

@@ -6,7 +6,7 @@ Columns are little-endian numbers packed in ``bytes``, so that a stage may join 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -214,6 +214,7 @@ class Progress:
     samples_partition: int
     next_offset: int
     published_at_ms: int
+    buckets: list[str] = field(default_factory=list)  # whose samples were learned; none: not said
 
 
 @dataclass(frozen=True, slots=True)

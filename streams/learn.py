@@ -58,8 +58,9 @@ class PartitionLearner:
     """Learns a samples partition record by record; its state is a function of the set of samples before an offset.
 
     A bucket starts from its newest snapshot, or, without one of its epoch, from nothing at ``log_start``: a new epoch
-    relearns what the log still has. Records below a bucket's stamp are skipped, so anything may be read again. What
-    cannot be learned becomes a dead letter and changes no sum.
+    relearns what the log still has. Records below a bucket's stamp are skipped, so anything may be read again: a bucket
+    that the last learner of this partition did not have is caught up from its own stamp. What cannot be learned becomes
+    a dead letter and changes no sum.
 
     Parameters
     ----------
@@ -86,8 +87,9 @@ class PartitionLearner:
         self.counts = Counts()
         self.dead_letters: list[DeadLetter] = []
         self.next_offset = log_start
+        learned: list[str] = []
         if progress is not None and progress.samples_topic_id == log.topic_id:
-            self.next_offset = max(progress.next_offset, log_start)
+            self.next_offset, learned = max(progress.next_offset, log_start), progress.buckets
         self.states: dict[str, BucketState] = {}
         for name, bucket in buckets.items():
             snapshot = (snapshots or {}).get(name)
@@ -99,6 +101,8 @@ class PartitionLearner:
                 self.states[name] = BucketState(
                     bucket, restore(bucket, snapshot), snapshot.samples_offset, changed=False
                 )
+                if learned and name not in learned:  # whoever learned last did not know it, and refused its samples
+                    self.next_offset = min(self.next_offset, max(snapshot.samples_offset, log_start))
 
     def apply(self, records: Iterable[RawRecord]) -> None:
         """Learn records in the order of the log; those before ``next_offset`` are already learned and skipped."""
@@ -178,7 +182,8 @@ class PartitionLearner:
                 )
             )
         refused, self.dead_letters = self.dead_letters, []
-        return snapshots, Progress(self.log.topic_id, self.log.partition, self.next_offset, now_ms), refused
+        progress = Progress(self.log.topic_id, self.log.partition, self.next_offset, now_ms, sorted(self.states))
+        return snapshots, progress, refused
 
 
 def samples_of(batch: SampleBatch) -> Samples:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.codec import Codec, SchemaError, decode
-from schemas.known import SCHEMAS, load_writers, writer_of
-from schemas.records import Click, Snapshot, StateArray
+from schemas.known import OLDER, SCHEMAS, load_writers, writer_of
+from schemas.records import Click, Progress, Snapshot, StateArray
 
 CLICK = Click("i1", "s1", 3, 1_731_700_000_000, 0.5)
 MODEL = Snapshot(
@@ -33,15 +33,16 @@ def written(schema, row):
     return out.getvalue()
 
 
-OLDER = changed(Click, drop=["reward"])
+OLD = changed(Click, drop=["reward"])
 DEVICE = {"name": "device", "type": ["null", {"type": "map", "values": "string"}], "default": None}
 KIND = {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["TAP", "HOLD"]}, "default": "TAP"}
 NEWER = changed(Click, add=[DEVICE, KIND])
+BOTH = Codec(writers=[OLD, NEWER])
 
 
 def test_a_field_that_an_old_writer_did_not_have_takes_its_default():
-    data = written(OLDER, asdict(CLICK))
-    assert Codec(writers=[OLDER]).decode(data, Click) == replace(CLICK, reward=1.0)
+    data = written(OLD, asdict(CLICK))
+    assert Codec(writers=[OLD]).decode(data, Click) == replace(CLICK, reward=1.0)
 
 
 def test_a_field_that_only_a_new_writer_has_is_left_aside():
@@ -60,18 +61,18 @@ def test_a_record_inside_a_record_is_resolved_too():
 
 
 def test_a_codec_that_does_not_know_the_writer_names_its_fingerprint():
-    data = written(OLDER, asdict(CLICK))
-    mark = writer_of(OLDER).fingerprint[::-1].hex()
+    data = written(OLD, asdict(CLICK))
+    mark = writer_of(OLD).fingerprint[::-1].hex()
     with pytest.raises(SchemaError, match=f"unknown schema fingerprint {mark}"):
         decode(data)
 
 
 def test_a_codec_with_older_writers_still_writes_the_current_schema():
-    codec = Codec(writers=[OLDER, NEWER, SCHEMAS[Click]])
+    codec = Codec(writers=[OLD, NEWER, SCHEMAS[Click]])
     assert decode(codec.encode(CLICK)) == CLICK
-    registry = Codec(confluent={1: OLDER, 2: SCHEMAS[Click]})
+    registry = Codec(confluent={1: OLD, 2: SCHEMAS[Click]})
     assert registry.encode(CLICK)[:5] == b"\0\0\0\0\2"
-    assert registry.decode(b"\0\0\0\0\1" + written(OLDER, asdict(CLICK))[10:]) == replace(CLICK, reward=1.0)
+    assert registry.decode(b"\0\0\0\0\1" + written(OLD, asdict(CLICK))[10:]) == replace(CLICK, reward=1.0)
 
 
 CANNOT = {
@@ -97,9 +98,9 @@ def test_a_logical_type_changes_no_number():
 
 
 def test_writers_come_from_a_folder(tmp_path):
-    (tmp_path / "click-1.avsc").write_text(json.dumps(OLDER))
+    (tmp_path / "click-1.avsc").write_text(json.dumps(OLD))
     (tmp_path / "click-3.avsc").write_text(json.dumps(NEWER))
-    assert load_writers(tmp_path) == [OLDER, NEWER]
+    assert load_writers(tmp_path) == [OLD, NEWER]
     (tmp_path / "click-2.avsc").write_text("{")
     with pytest.raises(SchemaError, match=r"click-2.avsc is not JSON"):
         load_writers(tmp_path)
@@ -107,13 +108,18 @@ def test_writers_come_from_a_folder(tmp_path):
 
 @given(data=st.data())
 def test_spoiled_bytes_of_another_version_raise_only_schema_errors(data):
-    schema, row = data.draw(st.sampled_from([(OLDER, {}), (NEWER, {"device": {"os": "x"}, "kind": "HOLD"})]))
+    schema, row = data.draw(st.sampled_from([(OLD, {}), (NEWER, {"device": {"os": "x"}, "kind": "HOLD"})]))
     good = written(schema, asdict(CLICK) | row)
     at = data.draw(st.integers(10, len(good) - 1))
     spoiled = good[:at] + data.draw(st.binary(max_size=8)) + good[at + data.draw(st.integers(0, 8)) :]
-    codec = Codec(writers=[OLDER, NEWER])
     try:
-        found = codec.decode(spoiled)
+        found = BOTH.decode(spoiled)
     except SchemaError:
         return
     assert type(found) is Click
+
+
+def test_progress_of_the_first_version_is_read_without_being_told():
+    [first] = [schema for schema in OLDER if schema["name"] == "Progress"]
+    row = {"samples_topic_id": "t", "samples_partition": 1, "next_offset": 7, "published_at_ms": 9}
+    assert decode(written(first, row)) == Progress("t", 1, 7, 9, [])

@@ -20,13 +20,13 @@ PUBLISHED = {
     '"string"': 0x8F014872634503C7,
     "": 0xC15D213AA4D7A795,
 }
-# a change here is a change on the wire: keep the old .avsc among the writers that a codec is given
+# a change here is a change on the wire: keep the old .avsc in schemas/older
 OURS = {
     Impression: 0xD80C729E562C6049,
     Click: 0xADC5A5B467E79F4C,
     SampleBatch: 0xFD72B23E82537382,
     Snapshot: 0xD17D5B604F63504D,
-    Progress: 0x71552A08DD42090A,
+    Progress: 0xFFD9A75BE61E2208,
     DeadLetter: 0x95936E33A112C389,
 }
 

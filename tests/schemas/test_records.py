@@ -37,7 +37,9 @@ def state_array_schema():
 )
 def test_a_class_mirrors_its_schema(cls, schema):
     hints = typing.get_type_hints(cls)
-    ours = [(f.name, hints[f.name], None if f.default is MISSING else f.default) for f in fields(cls)]
+    made = [None if f.default_factory is MISSING else f.default_factory() for f in fields(cls)]
+    defaults = [value if f.default is MISSING else f.default for f, value in zip(fields(cls), made, strict=True)]
+    ours = [(f.name, hints[f.name], default) for f, default in zip(fields(cls), defaults, strict=True)]
     theirs = [(f["name"], python_type(f["type"]), f.get("default")) for f in schema["fields"]]
     assert ours == theirs
     assert schema["name"] == f"glimpse.{cls.__name__}"

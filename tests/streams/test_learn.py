@@ -85,12 +85,25 @@ def test_a_restart_from_what_was_published_equals_no_restart():
     assert hashes(learner) == expected(samples)
 
 
+def test_what_a_learner_without_a_bucket_passed_over_is_learned_by_the_next_one():
+    records, samples = log_of(30)
+    snapshots, progress, learner = {}, None, PartitionLearner(BUCKETS, LOG)
+    fewer = {name: bucket for name, bucket in BUCKETS.items() if name != "ubm"}
+    for known, start, stop in [(BUCKETS, 0, 10), (fewer, 10, 20), (fewer, 20, 22), (BUCKETS, 0, 30)]:
+        learner = PartitionLearner(known, LOG, snapshots=snapshots, progress=progress)
+        learner.apply(records[start:stop])
+        published, progress, _ = learner.publish(now_ms=start)
+        snapshots |= {snapshot.bucket: snapshot for snapshot in published}
+    assert hashes(learner) == expected(samples)
+    assert PartitionLearner(BUCKETS, LOG, snapshots=snapshots, progress=progress).next_offset == progress.next_offset
+
+
 def test_only_changed_buckets_are_published_and_new_ones_at_once():
     learner = PartitionLearner(BUCKETS, LOG, log_start=7)
     first, progress, _ = learner.publish(now_ms=1)
     assert {snapshot.bucket for snapshot in first} == set(BUCKETS)
     assert {snapshot.version for snapshot in first} == {(1, 7)}
-    assert progress == Progress("topic-1", 0, 7, 1)
+    assert progress == Progress("topic-1", 0, 7, 1, sorted(BUCKETS))
     batch, _ = make_batch("full", 2, seed=3)
     learner.apply([RawRecord(9, encode(batch))])
     [second], progress, _ = learner.publish(now_ms=2)
