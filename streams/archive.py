@@ -208,9 +208,9 @@ class LogWriter:
         files = log.segments()
         path = files[-1] if files else self._new(start)
         self._segment, self._file = Segment(path), _appending(path)
-        next_offset, end = self._segment.end()
+        next_offset, self._end = self._segment.end()  # the byte after the last whole block
         self.next_offset = int(path.stem) if next_offset is None else next_offset
-        self._cut(end)
+        self._cut()
 
     def _drop_after(self, at: Position) -> None:
         kept = [file for file in self.log.segments() if file.name <= at.segment]
@@ -221,12 +221,12 @@ class LogWriter:
                 file.unlink()
         os.truncate(kept[-1], at.size)
 
-    def _cut(self, end: int) -> None:
-        torn = self._file.seek(0, os.SEEK_END) - end
+    def _cut(self) -> None:
+        torn = self._file.seek(0, os.SEEK_END) - self._end
         if torn:
             log.warning("%s: cut %d bytes of a torn last block", self._segment.path, torn)
-            self._file.truncate(end)
-            self._file.seek(end)
+            self._file.truncate(self._end)
+            self._file.seek(self._end)
 
     def _new(self, start: int) -> Path:
         path = self.log.path / f"{start:020}.avro"
@@ -236,19 +236,23 @@ class LogWriter:
     @property
     def position(self) -> Position:
         """Where the next block goes."""
-        return Position(self._segment.path.name, self._file.tell(), self.next_offset)
+        return Position(self._segment.path.name, self._end, self.next_offset)
 
     def append(self, block: LogBlock) -> None:
-        """Write a block whose offsets follow those before."""
+        """Write a block whose offsets follow those before; one that failed (a full disk) can be written again."""
         if (len(block) and block.offsets[0] < self.next_offset) or block.next_offset <= self.next_offset:
             raise ArchiveError(f"{self.log.path} goes on at offset {self.next_offset}, got a block before that")
-        if self._file.tell() > SEGMENT_BYTES:
-            self._file.close()
+        self._cut()  # what an append that failed has left
+        if self._end > SEGMENT_BYTES:
             path = self._new(self.next_offset)
-            self._segment, self._file = Segment(path), _appending(path)
-        self._file.write(self._segment.pack(block))
-        self._file.flush()  # the system has it: a kill loses nothing
-        self.next_offset = block.next_offset
+            full, self._segment, self._file = self._file, Segment(path), _appending(path)
+            self._end = self._segment.header.end
+            full.close()
+        data = self._segment.pack(block)
+        written = 0
+        while written < len(data):  # a disk that is nearly full takes a part
+            written += self._file.write(data[written:])
+        self._end, self.next_offset = self._end + written, block.next_offset
 
     def sync(self) -> None:
         """Wait until the disk has it: a power cut loses nothing."""
@@ -260,7 +264,8 @@ class LogWriter:
 
 
 def _appending(path: Path) -> BinaryIO:
-    file = path.open("r+b")
+    # Without a buffer: what was written the system has, so a kill loses nothing, and what failed is not tried later.
+    file = path.open("r+b", buffering=0)
     file.seek(0, os.SEEK_END)
     return file
 

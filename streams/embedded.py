@@ -28,13 +28,17 @@ from streams.settings import Settings
 Payload = tuple[bytes | None, bytes | None]
 
 
+class StepFailed(RuntimeError):
+    """A loop that knows more than its files, since a step failed."""
+
+
 class Embedded:
     """The whole loop in one process: the same join, learners and rankers as on Kafka, on files.
 
     The caller owns the clock. ``append`` stamps events as a broker would, ``step`` does all that is due: it closes and
     corrects lists, learns them, and publishes a snapshot of each bucket that changed. Killed at any instant and made
-    again on the same directory, it goes on as if nothing had happened; events that were appended count. After an error
-    in ``step`` (a full disk) it must be made again too.
+    again on the same directory, it goes on as if nothing had happened; events that were appended count. What ``append``
+    could not write (a full disk) may be appended again. After an error in ``step`` it must be made again.
 
     Parameters
     ----------
@@ -71,7 +75,7 @@ class Embedded:
         codec: str | None = None,
         sync: bool = False,
     ) -> None:
-        self.settings = settings
+        self.settings, self._stepping = settings, False
         with ExitStack() as opened:
             opened.enter_context(Archive(path).writing())
             self.logs = EmbeddedLogs(path, partitions=partitions, codec=codec, sync=sync)
@@ -122,6 +126,7 @@ class Embedded:
 
     def append(self, events: Iterable[Event], *, at_ms: int) -> None:
         """Log impressions and clicks as records stamped ``at_ms``, which must not lie before the last step."""
+        self._check()
         if at_ms < self.logs.now_ms:
             raise ValueError(
                 f"the clock stood at {self.logs.now_ms} in the last step, so {at_ms} is past; append later"
@@ -137,9 +142,10 @@ class Embedded:
 
     def step(self, now_ms: int) -> list[Snapshot]:
         """Close, join, learn and publish what is due at ``now_ms``; return the new snapshots."""
+        self._check()
         if now_ms < self.logs.now_ms:
             raise ValueError(f"the clock stood at {self.logs.now_ms} in the last step, so it cannot be {now_ms}")
-        commits = []
+        self._stepping, commits = True, []
         for partition, join in enumerate(self._joins):
             join.idle(impressions_ms=now_ms, clicks_ms=now_ms)
             cut = join.cut(now_ms)
@@ -150,7 +156,13 @@ class Embedded:
             learner.dead_letters.clear()
         self.logs.commit(commits, now_ms)
         # Only now: a snapshot must never hold samples that a crash could still take back.
-        return [snapshot for learner in self._learners for snapshot in self._publish(learner, now_ms)]
+        published = [snapshot for learner in self._learners for snapshot in self._publish(learner, now_ms)]
+        self._stepping = False
+        return published
+
+    def _check(self) -> None:
+        if self._stepping:  # the lists that it closed are in no file, and would be lost with the next commit
+            raise StepFailed(f"the last step on {self.logs.archive.path} failed; close it and open it again")
 
     def _write(self, cut: Cut, partition: int, now_ms: int) -> None:
         by_home: dict[int, list[Payload]] = {}

@@ -226,3 +226,51 @@ def test_killed_writers_leave_a_log_without_holes(log):
         assert len(found) >= before
         before = len(found)
     assert before > 0
+
+
+FULL = """
+import resource, sys
+from streams import archive
+from streams.archive import Archive, LogWriter
+from streams.archiving.log_block import LogBlock, LogRecord
+
+def append(writer):
+    start = writer.next_offset
+    writer.append(LogBlock.of([LogRecord(start + i, 0, b"k", b"%d" % (start + i) * 50) for i in range(20)]))
+
+def failing(limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, -1))
+    before = writer.next_offset, writer.position
+    try:
+        for _ in range(1000):
+            before = writer.next_offset, writer.position
+            append(writer)
+    except OSError as error:
+        print(error.strerror)
+    assert (writer.next_offset, writer.position) == before
+    resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+
+writer = LogWriter(Archive(sys.argv[1]).log("clicks", 1), codec="null")
+failing(50_001)
+append(writer)
+failing(70_001)
+archive.SEGMENT_BYTES = 60_000
+failing(10)  # not even the head of a new file
+append(writer)
+append(writer)
+failing(writer.position.size + 1_000)
+print(writer.next_offset)
+"""
+
+
+def test_a_full_disk_costs_only_the_append_that_failed(log):
+    command = [sys.executable, "-c", FULL, str(log.path.parent.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "."}, check=False)
+    assert done.returncode == 0, done.stderr
+    *errors, end = done.stdout.split("\n")[:-1]
+    assert errors == ["File too large"] * 4
+    assert len(log.segments()) == 2
+    found = read(log)
+    assert [record.offset for record in found] == list(range(int(end)))
+    assert all(record.value == b"%d" % record.offset * 50 for record in found)
+    assert LogWriter(log).next_offset == log.end == int(end)

@@ -2,11 +2,13 @@
 
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from learner import Samples
 from schemas.codec import decode
 from schemas.records import Click, DeadLetter, Impression
 from streams.archive import Archive, ArchiveError
-from streams.embedded import Embedded
+from streams.embedded import Embedded, StepFailed
 from streams.events import Event
 from streams.parameters import DirectoryParameters
 from streams.produce import simulated
@@ -193,6 +195,53 @@ def test_directories_of_others_are_refused(tmp_path):
         Embedded(tmp_path / "b", SETTINGS)
 
 
+def fill(path: Path, plan: list) -> None:
+    """Play with files that may not grow at times, and try again what failed, as after a full disk."""
+    with Embedded(path, SETTINGS, codec="null") as loop:
+        for number, (at_ms, events) in enumerate(plan):
+            if number % 2:
+                most = max(file.stat().st_size for file in (path / "impressions").rglob("*.avro")) + 700
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most, -1))
+            try:
+                loop.append(events, at_ms=at_ms)
+            except OSError:
+                print("full", flush=True)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+                loop.append(events, at_ms=at_ms)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+            loop.step(at_ms)
+        loop.step(plan[-1][0] + 1_000_000)
+        assert all(ledger.balanced and not ledger.open for ledger in loop.ledgers.values())
+
+
+def test_a_full_disk_is_survived_by_those_who_try_again(tmp_path):
+    command = [sys.executable, "-c", f"import runpy; runpy.run_path({__file__!r}, run_name='filler')", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "."}, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("full") > 2
+    with Embedded(tmp_path, SETTINGS):
+        assert hashes(tmp_path) == look_at_all(PLAN)
+
+
+def test_after_a_step_that_failed_it_must_be_made_again(tmp_path):
+    with Embedded(tmp_path, SETTINGS) as loop:
+        for at_ms, events in PLAN:
+            loop.append(events, at_ms=at_ms)
+        standing = tmp_path / "standing.json"
+        aside = standing.rename(tmp_path / "aside")
+        standing.mkdir()  # so that nothing can be committed
+        with pytest.raises(OSError):
+            loop.step(at_ms + 1_000_000)
+        standing.rmdir()
+        aside.rename(standing)
+        for again in (partial(loop.step, at_ms + 1_000_000), partial(loop.append, [], at_ms=at_ms + 1_000_000)):
+            with pytest.raises(StepFailed, match="open it again"):
+                again()
+    with Embedded(tmp_path, SETTINGS) as loop:
+        loop.step(at_ms + 1_000_000)
+    assert hashes(tmp_path) == look_at_all(PLAN)
+
+
 def step_on_demand() -> None:
     print("step", flush=True)
     sys.stdin.readline()
@@ -200,3 +249,6 @@ def step_on_demand() -> None:
 
 if __name__ == "player":
     play(Path(sys.argv[1]), PLAN, say=step_on_demand)
+
+if __name__ == "filler":
+    fill(Path(sys.argv[1]), PLAN)
