@@ -24,12 +24,13 @@ def top_rows(
     share = ROUNDING * dim
     if alpha == 0.0:
         return best_first(estimate, size, slack=slack)
-    if rows > max(PRUNE_ROWS, size):
+    if rows > 2 * size and rows > PRUNE_ROWS:  # of long lists too much stays for pruning to pay
         # ‖Wx‖ ≤ ‖W‖ ‖x‖ needs no product with W, and rules most rows out.
         upper = np.sqrt(row_squares(x))
         upper *= alpha * float(np.linalg.norm(whitening, 2)) * (1 + 1e-9)
         upper += estimate
-        first = np.argpartition(upper, rows - PRUNE_ROWS)[rows - PRUNE_ROWS :]
+        tried = max(PRUNE_ROWS, size)  # no fewer than are wanted: the floor is the last of the best among them
+        first = np.argpartition(upper, rows - tried)[rows - tried :]
         floor = kth_largest(estimate[first] + alpha * widths(x[first], whitening), size)
         hopeful = np.flatnonzero(upper >= floor - 2 * (slack + share * abs(float(upper.max()))))
         if len(hopeful) < rows // 2:

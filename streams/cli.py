@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -316,6 +317,9 @@ def explained(error: Exception, last_words: str = "") -> str | None:
             advice = "see GLIMPSE_KAFKA, its security and password, or start one: glimpse up"
             return f"Kafka does not answer: {words}{last_words}; {advice}"
         return f"Kafka: {words}"
+    if isinstance(error, OSError) and error.strerror:
+        advice = "; free some space and run it again: it goes on" if error.errno == errno.ENOSPC else ""
+        return f"{error.filename}: {error.strerror}{advice}" if error.filename else f"{error.strerror}{advice}"
     if home == "redis":
         return f"Redis: {words}; see GLIMPSE_REDIS, or start one: glimpse up"
     return None

@@ -35,6 +35,14 @@ class Loaded:
     model: LinearRanking | PbmUcb
 
 
+class SnapshotUnsolvable(ArithmeticError):
+    """A snapshot whose sums have no θ: more was taken back than learned."""
+
+
+class SourceUnknown(ValueError):
+    """An address that is none of a place with snapshots."""
+
+
 class Ranker:
     """Ranks candidates with a bucket's newest snapshot, looked for in the background.
 
@@ -115,7 +123,7 @@ class Ranker:
             return cls.from_redis(replace(settings or Settings(), redis=source), bucket=bucket, **options)
         if url.scheme in ("", "file"):
             return cls.from_directory(url.path if url.scheme else source, bucket=bucket, **options)
-        raise ValueError(f"snapshots come from kafka, redis or a directory, got {source!r}")
+        raise SourceUnknown(f"snapshots come from kafka, redis or a directory, got {source!r}")
 
     def rank(self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the rows of the ``size`` best of ``candidates`` (n, d), best first; context-free ones need items."""
@@ -164,7 +172,7 @@ class Ranker:
                 found = None
                 self._miss()
                 log.debug("%s", error)
-            except (SnapshotCorrupt, ArithmeticError) as error:
+            except (SnapshotCorrupt, SnapshotUnsolvable) as error:
                 found = None
                 self._refuse(error)
             self._say_stale()
@@ -178,7 +186,10 @@ class Ranker:
         if snapshot.bucket != self.bucket:
             raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} lies where one of {self.bucket!r} should be")
         model = frozen(snapshot)
-        _ = model.theta  # solved now, so that no request waits for it and a state without a solution is refused here
+        try:
+            _ = model.theta  # solved now, so that no request waits for it
+        except ArithmeticError as error:
+            raise SnapshotUnsolvable(f"snapshot {name_of(snapshot)} cannot rank: {error}") from error
         return Loaded(snapshot, model)
 
     def _refuse(self, error: Exception) -> None:

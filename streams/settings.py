@@ -63,7 +63,7 @@ class Bucket:
             check_number(at + "alpha", self.alpha, least=0)
         if self.beta is not None:
             check_number(at + "beta", self.beta, above=0)
-        if self.ridge is not None and not (self.ridge == "safe" and self.algorithm == "ubm-linucb"):
+        if self.ridge is not None and not (self.ridge == "safe" and self.algorithm != "pbm-ucb"):
             check_number(at + "ridge", self.ridge, above=0)
         self._check_examination(at + "examination")
 

@@ -20,11 +20,18 @@ from streams.demo.live import LiveLoop
 from streams.demo.report import write_report
 from streams.demo.scores import Score, scores, table_of
 from streams.embedded import Embedded
+from streams.embedded_logs import STANDING
 from streams.ledger import Ledger
 from streams.ranker import Ranker
 from streams.settings import Settings
 
 TICK_MS = 1000
+# what an embedded run writes
+OURS = {"impressions", "clicks", "samples", "dead-letters", "late-clicks", "snapshots", STANDING, ".lock"}
+
+
+class DemoError(RuntimeError):
+    """A demo that would destroy something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +142,11 @@ def run(
 
 
 def embedded(folder: Path, settings: Settings) -> Embedded:
-    """Return an embedded runner on an empty folder; an earlier demo's is removed."""
+    """Return an embedded runner on an empty folder; an earlier demo's is removed, and nobody else's."""
     if folder.exists():
+        strange = sorted({file.name for file in folder.iterdir()} - OURS)
+        if strange:
+            raise DemoError(f"{folder} holds {strange[0]!r}, which no demo has made; take another --out")
         shutil.rmtree(folder)
     return Embedded(folder, settings)
 

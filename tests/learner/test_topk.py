@@ -72,6 +72,14 @@ def test_before_anything_is_learned_equally_long_contexts_come_in_row_order():
     assert C2Ucb(dim=10, positions=5).rank(x, size=6).tolist() == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("size", [PRUNE_ROWS - 1, PRUNE_ROWS, PRUNE_ROWS + 1, 3000, 5000, 9999, 10_000])
+def test_a_list_longer_than_what_is_tried_first(size):
+    model = trained(4)
+    x = np.random.default_rng(3).uniform(-1, 1, (10_000, 4))
+    expected = np.lexsort((np.arange(len(x)), -scores(model, x)))[:size]
+    assert model.rank(x, size=size).tolist() == expected.tolist()
+
+
 def test_a_long_list_out_of_many_candidates():
     model = trained(4)
     x = np.random.default_rng(2).uniform(-1, 1, (PRUNE_ROWS + 10, 4))

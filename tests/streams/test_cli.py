@@ -94,6 +94,24 @@ def publish(folder):
     return model
 
 
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["rank", "b", "candidates.jsonl", "--source", "ftp://x"], "snapshots come from kafka, redis or a directory"),
+        (["demo", "--lists", "600", "--out", "candidates.jsonl"], "candidates.jsonl"),
+        (["fit", "candidates.jsonl", "--out", "nowhere/table.json"], ""),
+    ],
+    ids=["address", "file for a folder", "no such folder"],
+)
+def test_a_usual_mistake_is_one_line(folder, words, said):
+    (folder / "candidates.jsonl").write_text('{"item": 1, "context": [0.5]}\n')
+    done = glimpse(*words, folder=folder)
+    assert done.returncode == 1
+    assert done.stderr.startswith("glimpse: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_rank_prints_items_best_first(folder):
     model = publish(folder)
     rows = [{"item": 7, "context": [1.0, 0.0]}, {"item": 9, "context": [0.0, 1.0]}, {"item": 8, "context": [0.5, 0.5]}]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streams.demo.command import balance, run
+from streams.demo.command import DemoError, balance, run
 from streams.demo.scores import lift_of
 from streams.ledger import Ledger
 
@@ -22,6 +22,14 @@ def test_the_same_seed_gives_the_same_numbers(played):
     assert first == second
     assert first[0].bucket == "random"
     assert len(first) == 6
+
+
+def test_a_folder_that_no_demo_made_is_left_alone(tmp_path):
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "server.log").write_text("keep")
+    with pytest.raises(DemoError, match=r"holds 'server\.log', which no demo has made; take another --out"):
+        run(lists=600, seed=1, out=tmp_path)
+    assert (tmp_path / "log" / "server.log").read_text() == "keep"
 
 
 def test_examination_finds_the_taste_best(played):

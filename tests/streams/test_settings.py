@@ -164,7 +164,10 @@ BAD_FILES = {
         "[buckets.a]\npositions = 51",
         "buckets.a.positions = 51: must be a whole number from 1 to 50",
     ),
-    "safe without a table": ('[buckets.a]\nridge = "safe"', "buckets.a.ridge = 'safe': must be a number above 0"),
+    "safe without contexts": (
+        '[buckets.a]\nalgorithm = "pbm-ucb"\nexamination = [1.0]\npositions = 1\nridge = "safe"',
+        "buckets.a.ridge = 'safe': must be a number above 0",
+    ),
     "a negative width": ("[buckets.a]\nalpha = -0.1", "buckets.a.alpha = -0.1: must be a number at least 0"),
     "a bucket with a strange name": ('[buckets."@samples-0"]\n', "buckets = '@samples-0': must be made of letters"),
 }
