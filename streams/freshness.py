@@ -257,12 +257,14 @@ class Freshness:
         followed[held] = whole[first[held]]
         closed = followed.copy()
         closed[followed] = served[first[followed]] < NEVER
-        waiting = clicked[(first == LATER) | (followed & ~closed)]
+        shown = bucket.shown.array()
+        ranked = known.numbered(shown[known.bears_out(shown)])
+        unranked = bucket.unranked.array()
+        told = len(shown) > 0 or not len(unranked)  # when lists come without versions, who uses a snapshot is not known
+        waiting = clicked[(first == LATER) | (followed & ~closed & told)]
         chosen, at = clicked[closed], first[closed]
         moments = np.column_stack([chosen[:, 1:], times[at], served[at]])
         stages = np.maximum(np.diff(moments, axis=1), 0) / 1000  # clocks of several machines may differ a little
-        shown = bucket.shown.array()
-        ranked = known.numbered(shown[known.bears_out(shown)])
         return BucketFreshness(
             name,
             join=Spread.of(stages[:, 0]),
@@ -275,7 +277,7 @@ class Freshness:
             waiting_s=float((now_ms - waiting[:, 1].min()) / 1000) if len(waiting) else 0.0,
             lists=round(len(ranked) / bucket.shown.share),
             stale=self._stale(ranked, versions, published),
-            unranked=round(len(bucket.unranked.array()) / bucket.unranked.share),
+            unranked=round(len(unranked) / bucket.unranked.share),
             share=self.share * bucket.clicked.share,
         )
 

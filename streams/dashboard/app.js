@@ -8,33 +8,43 @@ const WINDOWS = { "5m": "5 min", "30m": "30 min", "2h": "2 h", "24h": "24 h", al
 const TABLES = ["snapshots", "letters", "partitions", "fresh"];
 const RENAMED = { positions: "positions_of" };
 
-const data = { connected: false, window: "30m", buckets: [], openPartition: null };
+const data = { connected: false, denied: 0, window: "30m", buckets: [], openPartition: null };
 for (const name of TABLES) data[name] = new Map();
 const wish = new URLSearchParams(location.hash.slice(1));
 let stream = null;
 
 function connect() {
   stream?.close();
-  const bucket = wish.get("bucket") ?? "";
-  data.window = wish.get("window") in WINDOWS ? wish.get("window") : "30m";
+  const window = wish.get("window") in WINDOWS ? wish.get("window") : "";
   let first = true;
-  const mine = new EventSource(`events?${new URLSearchParams({ window: data.window, bucket })}`);
+  const mine = new EventSource(`events?${new URLSearchParams({ window, bucket: wish.get("bucket") ?? "" })}`);
   stream = mine;
   mine.onmessage = (event) => {
     if (stream !== mine) return;
     if (first) for (const name of TABLES) data[name] = new Map();
     first = false;
     data.connected = true;
+    data.denied = 0;
     draw(take(JSON.parse(event.data)));
   };
-  mine.onerror = () => {
+  mine.onerror = async () => {
     if (stream !== mine) return;
     data.connected = false;
     first = true; // the server begins anew with whoever comes back
-    if (data.status) panels.status(data);
-    if (mine.readyState === EventSource.CLOSED) setTimeout(() => stream === mine && connect(), 1000);
+    const answer = await fetch("icon.svg", { cache: "no-store" }).catch(() => null);
+    if (stream !== mine || data.connected) return;
+    data.denied = answer?.status === 403 ? 403 : answer?.ok && mine.readyState === EventSource.CLOSED ? 503 : 0;
+    panels.status(data);
+    if (mine.readyState === EventSource.CLOSED) setTimeout(() => stream === mine && connect(), data.denied ? 5000 : 1000);
   };
 }
+
+// A browser has few connections to one server: a page that nobody sees gives its own back.
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) return connect();
+  stream?.close();
+  stream = null;
+});
 
 /** Take a message into the data; return which sections have changed. */
 function take(news) {
@@ -42,6 +52,10 @@ function take(news) {
     if (name === "ctr" || name === "flow") takeBins(name, found);
     else if (TABLES.includes(name)) takeRows(data[name], found);
     else data[RENAMED[name] ?? name] = found.is;
+  }
+  if (data.status.window !== data.window) {
+    data.window = data.status.window;
+    mark();
   }
   for (const name of ["ctr", "flow"]) frame(data[name]);
   return new Set(Object.keys(news));
@@ -78,16 +92,17 @@ function frame(timeline) {
 function draw(changed) {
   const any = (...names) => names.some((name) => changed.has(name));
   document.body.dataset.updates = Number(document.body.dataset.updates ?? 0) + 1;
-  panels.status(data);
-  panels.flow(data);
-  panels.lag(data);
-  if (any("letters", "now")) panels.letters(data);
-  if (any("ctr", "buckets", "chosen")) panels.buckets(data);
-  if (any("chosen")) panels.chosen(data);
-  panels.rates(data);
-  if (any("positions", "table", "cells", "delays", "moves", "chosen")) panels.detail(data);
-  panels.snapshots(data);
-  panels.fresh(data);
+  const wanted = {
+    status: true, flow: true, lag: true, letters: any("letters", "now"), buckets: any("ctr", "buckets", "chosen"), chosen: any("chosen"),
+    rates: true, detail: any("positions", "table", "cells", "delays", "moves", "chosen"), snapshots: true, fresh: true,
+  };
+  for (const [name, now] of Object.entries(wanted)) {
+    try {
+      if (now) panels[name](data);
+    } catch (error) {
+      console.error(`${name} cannot be drawn`, error); // the others can
+    }
+  }
 }
 
 function choose(changes) {
@@ -98,7 +113,7 @@ function choose(changes) {
 }
 
 function mark() {
-  const chosen = wish.get("window") in WINDOWS ? wish.get("window") : "30m";
+  const chosen = wish.get("window") in WINDOWS ? wish.get("window") : data.window;
   for (const button of document.querySelectorAll("#windows button")) button.setAttribute("aria-pressed", button.dataset.window === chosen);
 }
 

@@ -16,12 +16,13 @@ from streams.dashboard.rounding import short
 from streams.settings import Bucket
 
 PER_BAR = 2  # bins of a delay are finer than bars can be
+POINTS = 120  # of a line; of more snapshots, those of one bin are drawn as one
 
 if TYPE_CHECKING:
     from streams.dashboard.state import State
 
 
-def detail(state: State, name: str) -> dict[str, Callable[[], Any]]:
+def detail(state: State, name: str, window: str) -> dict[str, Callable[[], Any]]:
     """Return how to make the sections of the page that belong to the chosen bucket."""
     bucket, snapshot = state.settings.buckets.get(name), state.snapshots.newest.get(name)
     cells = state.rates.cells.get(name)
@@ -35,7 +36,7 @@ def detail(state: State, name: str) -> dict[str, Callable[[], Any]]:
             "click": histogram(state.click_delays.delays.get(name)),
             "followed": short(state.click_delays.kept_share),
         },
-        "moves": lambda: moves(state, name),
+        "moves": lambda: moves(state, name, window),
     }
 
 
@@ -116,14 +117,23 @@ def histogram(recent: Recent | None) -> dict[str, Any] | None:
     }
 
 
-def moves(state: State, name: str) -> dict[str, Any] | None:
-    """Return when the bucket's last snapshots were published, how far θ moved with each, and its length."""
+def moves(state: State, name: str, window: str) -> dict[str, Any] | None:
+    """Return when the bucket's snapshots of a window were published, how far θ moved at most, and its length."""
     found = state.snapshots.moves.get(name)
     if found is None:
         return None
+    timeline = state.throughput.timelines[window]
+    at, moved, norm = (np.array(column, np.float64) for column in (found.published_ms, found.moved, found.norm))
+    first = 0 if timeline.grow else min(int(np.searchsorted(at, timeline.start * timeline.width_ms)), len(at) - 1)
+    starts = np.arange(first, len(at))
+    if len(starts) > POINTS:
+        bins = at[first:] // max(timeline.width_ms, (at[-1] - at[first]) / POINTS)
+        starts = first + np.flatnonzero(np.diff(bins, prepend=-1.0))
+    largest = np.fmax.reduceat(moved, starts)
+    last = np.append(starts[1:], len(at)) - 1
     return {
-        "at": list(found.published_ms),
-        "moved": [short(value) for value in found.moved],
-        "norm": [short(value) for value in found.norm],
+        "at": at[last].astype(np.int64).tolist(),
+        "moved": [short(value) for value in largest.tolist()],
+        "norm": [short(value) for value in norm[last].tolist()],
         "count": found.count,
     }

@@ -15,6 +15,9 @@ export function number(value) {
   return value.toExponential(1);
 }
 
+/** So many things: 1 record, 2 records. */
+export const many = (value, thing) => `${count(value)} ${thing}${value === 1 ? "" : "s"}`;
+
 export const count = (value) => (value >= 1e7 ? number(value) : plain.format(value));
 export const percent = (value) =>
   value === null || value === undefined || !Number.isFinite(value) ? "–" : String(Number((100 * value).toPrecision(3))) + THIN + "%";

@@ -65,7 +65,7 @@ class KafkaSource:
         *,
         history_s: float = 86_400.0,
         bytes_per_s: int = 1 << 20,
-        samples_per_s: int = 25,
+        samples_per_s: int = 60,
         events_per_s: int = 600,
         clock: Callable[[], float] = time.time,
     ) -> None:

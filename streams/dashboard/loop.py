@@ -80,7 +80,9 @@ class Loop:
         found = self._freshness.buckets(now_ms, known)
         self.since_ms = self._freshness.since_ms(now_ms)
         self.share = min((one.share for one in found.values()), default=self._freshness.share)
-        self.rows = {name: row(one) for name, one in found.items() if one.lists or one.clicks or one.waiting}
+        self.rows = {
+            name: row(one) for name, one in found.items() if one.lists or one.clicks or one.waiting or one.unranked
+        }
 
 
 def row(fresh: BucketFreshness) -> list[Any]:

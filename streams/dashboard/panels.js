@@ -1,10 +1,10 @@
 // What each part of the page shows, from the data that app.js keeps.
 
 import { heat, histogram, lines, positions, spark } from "./charts.js";
-import { badge, clock, count, glyph, h, moment, number, percent, span, table } from "./format.js";
+import { badge, clock, count, glyph, h, many, moment, number, percent, span, table } from "./format.js";
 
 const byId = (id) => document.getElementById(id);
-const busy = (box) => box.matches(":hover") && !byId("tip").hidden; // somebody reads a figure: do not draw under the pointer
+const busy = (box) => (box.matches(":hover") || box === document.activeElement) && !byId("tip").hidden; // somebody reads a figure: do not draw under the pointer
 const LISTS = 0, CLICKS = 1, CLICKED = 2;
 
 /** Sums of one column and field over every `join` bins of a timeline: [[ms, sum]] from old to new. */
@@ -27,18 +27,22 @@ function ratio(over, under) {
 const total = (points) => points.reduce((sum, point) => sum + point[1], 0);
 
 const STREAMS = [
-  ["impressions", 0, "lists shown"], ["clicks", 1, "taps"], ["lists", 6, "joined"],
-  ["parameters", 3, "snapshot records"], ["dead-letters", 4, "refused"], ["late-clicks", 5, "too late to count"],
+  ["impressions", 0, "lists shown", "Offsets that the topic has grown by"], ["clicks", 1, "taps", "Offsets that the topic has grown by"],
+  ["lists", 6, "joined", "Lists joined for the first time, without corrections"], ["parameters", 3, "snapshot records", "Records read"],
+  ["dead-letters", 4, "refused", "Records read"], ["late-clicks", 5, "too late to count", "Offsets that the topic has grown by, the markers of transactions too"],
 ];
+/** "1 of 6 read" for what stands for more than itself. */
+const sampled = (share) => (share > 0.99 ? "" : share > 0.6 ? `${percent(share)} read` : `1 of ${number(Math.round(1 / share))} read`);
 
 export function flow(data) {
   const box = byId("flow");
   if (!box.children.length) {
-    box.append(...STREAMS.map(([name, , words]) => h("div.tile", { "data-stream": name }, h("h3", {}, name, h("small", {}, words)), h("p.figure", {}, h("b"), h("span", {}, " a second")), h("div.mini"))));
+    box.append(...STREAMS.map(([name, , words, title]) => h("div.tile", { "data-stream": name, title }, h("h3", {}, name, h("small", {}, words)), h("p.figure", {}, h("b"), h("span", {}, " a second")), h("div.mini"))));
   }
   STREAMS.forEach(([name, column], index) => {
     const tile = box.children[index];
     tile.querySelector("b").textContent = number(data.rates?.[name]);
+    if (name === "lists") tile.querySelector("small").textContent = ["joined", sampled(data.status.share)].filter(Boolean).join(" · ");
     const points = bins(data.flow, column, 0, 2).slice(0, -1).map((point) => point[1]);
     spark(tile.querySelector(".mini"), points, { width: 200, area: true });
   });
@@ -47,62 +51,83 @@ export function flow(data) {
 export function status(data) {
   const { status: found, now } = data;
   const words = byId("status"), notice = byId("notice");
-  byId("source").textContent = found.source;
-  const kind = !data.connected || found.trouble || found.refused.length ? "bad" : found.waiting || found.behind ? "wait" : "live";
-  const said = !data.connected ? "✕ Dashboard away" : found.trouble ? "✕ Log away" : found.refused.length ? "✕ Reading refused" : found.waiting ? "… Connecting" : found.behind ? "… Reading history" : "● Live";
+  const away = !data.connected;
+  const states = [
+    [data.denied === 403, "bad", "✕ Not let in"], [away, "bad", "✕ Dashboard away"], [found?.trouble, "bad", "✕ Log away"],
+    [found?.refused.length, "bad", "✕ Reading refused"], [found?.waiting, "wait", "… Connecting"], [found?.behind, "wait", "… Reading history"],
+    [!found?.consumers, "still", "■ Archive"], [true, "live", "● Live"],
+  ];
+  const [, kind, said] = states.find(([holds]) => holds);
   words.className = kind;
-  words.textContent = kind === "live" ? `${said} ${clock(now.log, 1)}` : said;
+  if (words.textContent !== said) words.textContent = said;
+  byId("clock").textContent = kind === "live" ? clock(now.log, 1) : kind === "still" ? `up to ${moment(now.log)}` : "";
   const troubles = [];
-  if (!data.connected) troubles.push("The dashboard itself does not answer; this page tries again every second.");
+  if (data.denied === 403) troubles.push("This page's token is no longer right, as after a restart. Open the address that glimpse dashboard has printed.");
+  else if (data.denied === 503) troubles.push("The dashboard is there, but has no place left for this page; close others. This page tries again.");
+  else if (away) troubles.push("The dashboard itself does not answer; this page tries again every second.");
   else if (found.trouble) troubles.push(`${found.trouble} Since ${moment(found.trouble_since)}; this page goes on by itself when it is back. What it shows was read before.`);
-  if (found.missing.length && found.consumers) troubles.push(`Missing topics: ${found.missing.join(", ")}. Create them: glimpse topics`);
-  if (found.refused.length) troubles.push(`Kafka does not let ${found.user || "this user"} read ${found.refused.join(", ")}; give READ and DESCRIBE with kafka-acls.sh, and this page goes on by itself.`);
+  if (found) {
+    byId("source").textContent = found.source;
+    if (found.missing.length && found.consumers) troubles.push(`Missing topics: ${found.missing.join(", ")}. Create them: glimpse topics`);
+    if (found.refused.length) troubles.push(`Kafka does not let ${found.user || "this user"} read ${found.refused.join(", ")}; give READ and DESCRIBE with kafka-acls.sh, and this page goes on by itself.`);
+    for (const [part, [why, at]] of Object.entries(found.broken)) troubles.push(`Of ${part} not all could be shown (${why}, ${clock(at, 1)}); everything else goes on.`);
+    byId("foot").textContent = notes(found).join(" · ");
+  }
   notice.hidden = !troubles.length;
   if (notice.textContent !== troubles.join(" ")) notice.textContent = troubles.join(" ");
-  const notes = [`lists close ${span(found.wait_s)} after they were shown and take corrections for ${span(found.lateness_s)} more`];
-  if (found.missing.length && !found.consumers) notes.push(`not in this archive: ${found.missing.join(", ")}`);
-  const skipped = Object.entries(found.skipped).map(([topic, many]) => `${count(many)} of ${topic}`);
-  if (skipped.length) notes.push(`too busy to read everything, passed over: ${skipped.join(", ")}`);
-  if (found.sampled[0] < found.sampled[1]) notes.push(`events are read from ${found.sampled[0]} of ${found.sampled[1]} partitions`);
-  if (found.unreadable) notes.push(`${count(found.unreadable)} records could not be decoded`);
-  byId("foot").textContent = notes.join(" · ");
 }
+
+function notes(found) {
+  const all = [`lists close ${span(found.wait_s)} after they were shown and take corrections for ${span(found.lateness_s)} more`];
+  if (found.missing.length && !found.consumers) all.push(`not in this archive: ${found.missing.join(", ")}`);
+  if (sampled(found.share)) all.push(`too busy to read all samples: ${sampled(found.share)}, and counted for all`);
+  if (sampled(found.history_share)) all.push(`of the time before this dashboard was started, ${sampled(found.history_share)}, and counted for all`);
+  const skipped = Object.entries(found.skipped).map(([topic, some]) => `${count(some)} of ${topic}`);
+  if (skipped.length) all.push(`passed over: ${skipped.join(", ")}`);
+  if (found.sampled[0] < found.sampled[1]) all.push(`events are read from ${found.sampled[0]} of ${found.sampled[1]} partitions`);
+  if (found.unreadable) all.push(`${many(found.unreadable, "record")} could not be decoded`);
+  return all;
+}
+
+const OLD_S = 15;
 
 export function lag(data) {
   const box = byId("lag");
   const { lag: found, partitions } = data;
   if (!data.status.consumers) return box.replaceChildren(h("p.empty", {}, "An archive has no consumers, so there is no lag to tell."));
-  const words = ["records and seconds behind, by partition"];
-  const age = found?.at ? span(Math.max(0, data.now.server - found.at) / 1000) : "";
-  if (age) words.push(`${age} ago`);
+  const plain = (words) => (data.status.prefix ? words.replaceAll(data.status.prefix, "") : words);
+  const seconds = found?.at ? Math.max(0, data.now.server - found.at) / 1000 : 0;
+  byId("lag-age").textContent = found?.at ? `as of ${clock(found.at, 1)}, ${span(seconds)} ago` : "";
+  byId("lag-age").classList.toggle("aged", seconds > OLD_S);
   const trouble = byId("lag-trouble");
-  trouble.hidden = !(age && found.trouble);
+  trouble.hidden = !(found?.at && found.trouble);
   box.classList.toggle("old", !trouble.hidden);
-  if (!trouble.hidden) trouble.textContent = `As it was ${age} ago. ${found.trouble}`;
-  byId("lag-note").textContent = [...words, ...(found?.notes ?? [])].join(" · ");
+  if (!trouble.hidden) trouble.textContent = `As it was ${span(seconds)} ago. ${found.trouble}`;
+  byId("lag-note").textContent = (found?.notes ?? []).join(" · ");
   if (!found || (!found.groups.length && !found.trouble)) return box.replaceChildren(h("p.empty", {}, "no report yet"));
   if (!found.groups.length) return box.replaceChildren(h("p.empty", {}, `no report: ${found.trouble}`));
   for (const group of found.groups) {
     let part = box.querySelector(`[data-group="${CSS.escape(group.name)}"]`);
     if (!part) {
-      part = h("div.group", { "data-group": group.name }, h("h3"), h("div.tiles"), h("div.scroll"));
+      part = h("div.group", { "data-group": group.name }, h("h3"), h("div.tiles"), h("div.scroll"), h("div.whys"));
       box.querySelector("p.empty")?.remove();
       box.append(part);
     }
-    const behind = group.lag ? `${count(group.lag)} records, ${span(group.lag_s)} behind` : "nothing waits";
-    const members = group.members === null ? "" : `${group.members} ${group.members === 1 ? "member" : "members"}`;
-    part.querySelector("h3").replaceChildren(badge(group.verdict), h("b", {}, group.name), h("span", {}, [behind, members, group.reason].filter(Boolean).join(" · ")));
-    lagRows(part, [...partitions].filter(([key]) => key.startsWith(`${group.name} `)), data.openPartition);
+    const behind = group.lag ? `${many(group.lag, "record")}, ${span(group.lag_s)} behind` : "nothing waits";
+    const members = group.members === null ? "" : many(group.members, "member");
+    const why = group.verdict === "OK" ? "" : plain(group.reason);
+    part.querySelector("h3").replaceChildren(badge(group.verdict), h("b", {}, group.name), h("span", {}, [behind, members, why].filter(Boolean).join(" · ")));
+    lagRows(part, [...partitions].filter(([key]) => key.startsWith(`${group.name} `)), data.openPartition, plain);
   }
 }
 
 const SEVERITY = ["OK", "WARN", "REWIND", "STALL", "STOP"];
 const KEPT_ROWS = 6;
 
-function lagRows(part, rows, open) {
+function lagRows(part, rows, open, plain) {
   const tiles = part.querySelector(".tiles");
-  const many = rows.length > 2 * KEPT_ROWS;
-  if (many) {
+  const crowded = rows.length > 2 * KEPT_ROWS;
+  if (crowded) {
     rows.forEach(([key, row], index) => {
       let tile = tiles.children[index];
       if (!tile) {
@@ -112,26 +137,30 @@ function lagRows(part, rows, open) {
       const [topic, number_] = key.split(" ").slice(-2);
       tile.dataset.partition = key;
       tile.className = `v-${row[0]}`;
-      tile.title = `${topic} ${number_}: ${row[0]}, ${row[11]}`;
+      tile.title = `${plain(topic)} ${number_}: ${row[0]}, ${plain(row[11])}`;
       tile.setAttribute("aria-pressed", open === key);
-      tile.firstChild.textContent = `${topic.replace(/^.*-(?=(impressions|clicks|samples))/, "")[0]}${number_}`;
+      tile.firstChild.textContent = `${plain(topic)[0]}${number_}`;
       tile.lastChild.textContent = row[0] === "OK" ? short(row[1]) : `${glyph(row[0])} ${short(row[1])}`;
     });
     while (tiles.children.length > rows.length) tiles.lastChild.remove();
   } else tiles.replaceChildren();
   const worst = [...rows].sort(([, one], [, other]) => SEVERITY.indexOf(other[0]) - SEVERITY.indexOf(one[0]) || other[1] - one[1]);
-  const chosen = many ? [...rows.filter(([key]) => key === open), ...worst.filter(([key]) => key !== open).slice(0, KEPT_ROWS)] : rows;
-  const heads = ["partition", "verdict", "lag", "behind", "in/s", "out/s", "caught up in", "kept for", "why"];
+  const chosen = crowded ? [...rows.filter(([key]) => key === open), ...worst.filter(([key]) => key !== open).slice(0, KEPT_ROWS)] : rows;
+  const called = (key) => { const [topic, number_] = key.split(" ").slice(-2); return `${plain(topic)} ${number_}`; };
+  const heads = ["partition", "verdict", "behind", "lag", "in/s", "out/s", "caught up in", "kept for"];
   table(part.querySelector(".scroll"), heads, chosen.map(([key, row]) => {
-    const [verdict, lagging, lagS, rateIn, rateOut, catchUp, kept, , , lost, transaction, reason] = row;
-    const more = [transaction === null ? "" : `a transaction is open for ${span(transaction)}`, lost ? `${count(lost)} lost` : ""].filter(Boolean).join("; ");
-    const name = key.split(" ").slice(-2);
+    const [verdict, lagging, lagS, rateIn, rateOut, catchUp, kept] = row;
     return {
       key,
       class: key === open ? "is-open" : "",
-      cells: [`${name[0]} ${name[1]}`, badge(verdict), count(lagging), lagging ? span(lagS) : "–", number(rateIn), number(rateOut), lagging ? span(catchUp) : "–", kept === null ? "always" : span(kept), h("span.why", { title: reason }, more ? `${reason}; ${more}` : reason)],
+      cells: [called(key), badge(verdict), lagging ? span(lagS) : "–", count(lagging), number(rateIn), number(rateOut), lagging ? span(catchUp) : "–", kept === null ? "always" : span(kept)],
     };
   }), (row) => row.key);
+  const whys = chosen.map(([key, [verdict, , , , , , , , , lost, transaction, reason, note]]) => {
+    const more = [transaction === null ? "" : `a transaction is open for ${span(transaction)}`, lost ? `${count(lost)} lost` : "", note];
+    return { key, verdict, words: [verdict === "OK" && key !== open ? "" : plain(reason), ...more].filter(Boolean).join("; ") };
+  }).filter((one) => one.words);
+  part.querySelector(".whys").replaceChildren(...whys.map((one) => h("p.why", { "data-why": one.key }, h(`b.v-${one.verdict}`, {}, called(one.key)), ` ${one.words}`)));
 }
 
 const short = (value) => (value >= 10000 ? `${(value / 1000).toPrecision(3)}k` : String(value));
@@ -182,7 +211,7 @@ export function buckets(data) {
     name.textContent = row.name;
     figure.firstChild.textContent = number(row.ctr);
     figure.lastChild.textContent = row.set === null ? "" : ` · set ${percent(row.set)}`;
-    lists.textContent = [`${count(row.shown)} lists`, row.algorithm === row.name ? "" : row.algorithm].filter(Boolean).join(" · ");
+    lists.textContent = [many(row.shown, "list"), sampled(data.status.share), row.algorithm === row.name ? "" : row.algorithm].filter(Boolean).join(" · ");
     spark(mini, row.points, { most });
   });
   for (const gone of made.values()) gone.remove();
@@ -195,6 +224,7 @@ export function chosen(data) {
   const facts = [about.algorithm, about.dim ? `d = ${about.dim}` : "", about.positions ? `K = ${about.positions}` : ""];
   if (about.ridge !== undefined) facts.push(`λ = ${number(about.ridge)}`, `φ′ = ${number(about.phi)}`, `α = ${about.alpha ?? "the theorem's"}`);
   if (!about.configured) facts.push("not in the settings");
+  if (!data.table) facts.push(about.weighed ? "its examination table is not in the settings, so nothing is expected of it here" : about.algorithm ? "no examination table: every row counts as seen" : "");
   if (about.same_table === false) facts.push("▲ the snapshot was learned with another examination table");
   const words = facts.filter(Boolean).join(" · ");
   const box = byId("chosen");
@@ -202,6 +232,15 @@ export function chosen(data) {
     box.dataset.words = about.name + words;
     box.replaceChildren(h("h2", {}, "Bucket ", h("b", {}, about.name)), h("p", {}, words));
   }
+}
+
+/** Where chance alone may put a rate of so many lists, 95 times of 100: Wilson's interval, or Poisson's for clicks. */
+function interval(rate, lists, whole) {
+  if (rate === null || !(lists > 0)) return null;
+  const z = 1.96, two = (z * z) / lists;
+  if (!whole) return [Math.max(0, rate + two / 2 - z * Math.sqrt(rate / lists + (two / lists) / 4)), rate + two / 2 + z * Math.sqrt(rate / lists + (two / lists) / 4)];
+  const middle = (rate + two / 2) / (1 + two), wide = (z * Math.sqrt((rate * (1 - rate)) / lists + two / (4 * lists))) / (1 + two);
+  return [Math.max(0, middle - wide), Math.min(1, middle + wide)];
 }
 
 export function rates(data) {
@@ -212,32 +251,42 @@ export function rates(data) {
   const newest = data.status.newest;
   const empty = newest && newest < data.ctr.from ? `the newest list was shown ${span((data.now.log - newest) / 1000)} ago; choose a longer window` : "no lists in this window yet";
   const common = { from: data.ctr.from, to: data.ctr.to, still: data.window === "all" ? null : still, empty };
-  const draw = (id, field, name, format) => {
-    if (!busy(byId(id))) lines(byId(id), { ...common, format, series: [{ name, style: "a", points: ratio(bins(data.ctr, column, field, 2), lists) }] });
+  const draw = (id, field, name, format, label) => {
+    if (busy(byId(id))) return;
+    const points = ratio(bins(data.ctr, column, field, 2), lists);
+    const band = points.map(([, value], index) => interval(value, lists[index][1] * data.status.share, field === CLICKED));
+    lines(byId(id), { ...common, format, label, series: [{ name, style: "a", points, band, notes: lists.map(([, some]) => many(some, "list")) }] });
   };
-  draw("ctr-sum", CLICKS, "clicks a list", number);
-  draw("ctr-set", CLICKED, "lists with a click", percent);
+  draw("ctr-sum", CLICKS, "clicks a list", number, "Clicks a list");
+  draw("ctr-set", CLICKED, "lists with a click", percent, "Lists with a click");
 }
 
 export function detail(data) {
   const found = data.positions_of;
-  const legend = [h("i.key.a"), "seen", ...(found?.expected ? [h("i.key.b"), "w·θᵀx"] : []), ...(data.table ? [h("i.key.c"), "w alone"] : [])];
+  const model = data.chosen?.weighed ? "w·θᵀx" : "θᵀx";
+  const alone = data.table && found?.alone;
+  const legend = [h("i.key.a"), "seen", ...(found?.expected ? [h("i.key.b"), model] : []), ...(alone ? [h("i.key.c"), "w alone"] : [])];
   byId("positions-note").replaceChildren(...(found ? legend : []));
   if (!busy(byId("positions"))) {
     const rates = (clicks) => (clicks ? found.rows.map((rows, index) => (rows ? clicks[index] / rows : null)) : []);
-    positions(byId("positions"), { rate: found ? rates(found.clicks).map((value) => value ?? 0) : [], expected: rates(found?.expected), alone: data.table && found ? rates(found.alone) : [], rows: found?.rows, clicks: found?.clicks, empty: "no samples of this bucket yet" });
+    positions(byId("positions"), { rate: found ? rates(found.clicks).map((value) => value ?? 0) : [], expected: rates(found?.expected), alone: alone ? rates(alone) : [], rows: found?.rows, clicks: found?.clicks, model, empty: "no samples of this bucket yet" });
   }
-  byId("heat-note").textContent = data.table ? (data.table[0].length === 1 && data.table.at(-1).length === 1 ? "w by position" : "w by position ↓ and last click →") : "";
-  const without = data.chosen?.configured === false ? "the settings do not name this bucket, so its table is not known" : `${data.chosen?.algorithm ?? "this algorithm"} has no table: every row counts as seen`;
-  if (!busy(byId("heat"))) heat(byId("heat"), { table: data.table, cells: data.cells, empty: without });
+  byId("heat-panel").hidden = !data.table;
+  document.querySelector("main").classList.toggle("no-table", !data.table);
+  if (data.table) {
+    byId("heat-note").textContent = data.table.at(-1).length === 1 ? "w by position" : "w by position ↓ and last click →";
+    if (!busy(byId("heat"))) heat(byId("heat"), { table: data.table, cells: data.cells });
+  }
   const delays = data.delays ?? {};
   byId("delays-note").textContent = delays.followed < 1 ? `clicks of one list in ${Math.round(1 / delays.followed)}` : "";
-  if (!busy(byId("click-delay"))) histogram(byId("click-delay"), { name: "shown → clicked", data: delays.click, format: span, empty: "no click was met with its list yet" });
-  if (!busy(byId("join-delay"))) histogram(byId("join-delay"), { name: "shown → joined", data: delays.join, format: span, empty: "no samples yet" });
+  if (!busy(byId("click-delay"))) histogram(byId("click-delay"), { title: "shown → clicked", data: delays.click, format: span, empty: "no click was met with its list yet" });
+  if (!busy(byId("join-delay"))) histogram(byId("join-delay"), { title: "shown → joined", data: delays.join, format: span, empty: "no samples yet" });
   const moves = data.moves;
-  const pairs = (values) => (values ?? []).map((value, index) => [moves.at[index], value]);
-  const common = { from: moves?.at[0], to: Math.max(moves?.at.at(-1) ?? 0, (moves?.at[0] ?? 0) + 1000), empty: "no snapshot yet" };
-  if (!busy(byId("moved"))) lines(byId("moved"), { ...common, title: "‖θ − θ before‖", empty: moves ? "one snapshot so far" : common.empty, series: [{ name: "‖Δθ‖", style: "a", points: pairs(moves?.moved) }] });
+  const pairs = (values) => (values ?? []).map((value, index) => [moves.at[index], value]).filter(([at]) => at >= from);
+  const first = moves?.at[0] ?? 0, all = data.window === "all";
+  const from = all ? first : Math.max(first, data.ctr.from);
+  const common = { from, to: Math.max(all ? moves?.at.at(-1) ?? 0 : data.now.log, from + 1000), empty: moves ? "no snapshot in this window" : "no snapshot yet" };
+  if (!busy(byId("moved"))) lines(byId("moved"), { ...common, title: "‖θ − θ before‖", empty: moves?.count === 1 ? "one snapshot so far" : common.empty, series: [{ name: "‖Δθ‖", style: "a", points: pairs(moves?.moved) }] });
   if (!busy(byId("norm"))) lines(byId("norm"), { ...common, title: "‖θ‖", series: [{ name: "‖θ‖", style: "b", points: pairs(moves?.norm) }] });
 }
 
@@ -265,15 +314,26 @@ function way(parts, longest) {
   return h("span.track", { "data-same": words + longest }, bar);
 }
 
+const SLOW_S = 60;
+
 export function fresh(data) {
-  const box = byId("fresh");
+  const box = byId("fresh"), legend = byId("fresh-legend");
   const order = new Map(data.buckets.map(([name], index) => [name, index]));
   const rows = [...data.fresh].sort(([one], [other]) => (order.get(one) ?? 1e9) - (order.get(other) ?? 1e9));
+  const { since, share, tolerance_s: forgiven } = data.freshness ?? {};
+  const words = ["medians of the clicks that came round", since ? `since ${clock(since, 1)}` : "", share < 1 ? `one click in ${number(Math.round(1 / share))} is followed` : ""];
+  const told = rows.some(([, row]) => row[9] > 0);
+  const untold = "the lists do not say which snapshot has ranked them (ranked_by), so the way back is not known";
+  byId("fresh-note").textContent = !rows.length ? "of the way clicked → joined → learned → published → first served" : told ? words.filter(Boolean).join(", ") : untold;
+  legend.hidden = !rows.length;
   if (!rows.length) return box.replaceChildren(h("p.empty", {}, "No click has come round yet: it takes a click, a snapshot with it, and a list ranked by that."));
+  if (!legend.children.length) legend.replaceChildren(...STAGES.flatMap((stage, index) => [h(`i.key.s${index}`), stage]), h("span", {}, ` · stale: ranked by a θ that was replaced more than ${span(forgiven)} before`));
   const longest = Math.max(...rows.map(([, row]) => row.slice(0, 4).reduce((sum, part) => sum + (part ?? 0), 0)));
-  table(box, ["bucket", "the way of a click", "joined", "learned", "published", "served", "in all", "95 %", "stale lists"], rows.map(([name, row]) => {
+  table(box, ["bucket", "in all", "95 %", "stale lists", "waiting", "the way of a click", "joined", "learned", "published", "served"], rows.map(([name, row]) => {
     const [joined, learned, published, served, all, most, clicks, waiting, waitingS, lists, stale, unranked] = row;
-    const note = [`${count(clicks)} clicks came round`, waiting ? `${count(waiting)} wait, the longest for ${span(waitingS)}` : "", `${count(lists)} lists ranked by a model`, unranked ? `${count(unranked)} by none` : ""].filter(Boolean).join("; ");
-    return { key: name, cells: [h("span", { title: note, "data-same": name + note }, name), way(row.slice(0, 4), longest), span(joined), span(learned), span(published), span(served), h("b", { "data-same": String(all) }, span(all)), span(most), stale === null ? "–" : percent(stale)] };
+    const note = [`${many(clicks, "click")} came round`, `${many(lists, "list")} ranked by a known model`, unranked ? `${count(unranked)} by none` : ""].filter(Boolean).join("; ");
+    const slow = waiting && waitingS > Math.max(SLOW_S, 3 * (most ?? 0));
+    const wait = waiting ? `${slow ? "▲ " : ""}${count(waiting)}, ${span(waitingS)}` : "–";
+    return { key: name, cells: [h("span", { title: note, "data-same": name + note }, name), h("b", { "data-same": String(all) }, span(all)), span(most), stale === null ? "–" : percent(stale), h(slow ? "span.slow" : "span", { title: "clicks that are joined and not served yet, and the longest wait", "data-same": wait }, wait), way(row.slice(0, 4), longest), span(joined), span(learned), span(published), span(served)] };
   }), (row) => row.key);
 }

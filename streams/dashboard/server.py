@@ -122,6 +122,9 @@ def handler(server: DashboardServer) -> type[BaseHTTPRequestHandler]:
         timeout = 20.0  # a client that says nothing, or takes nothing, does not hold its thread
 
         def do_GET(self) -> None:
+            if server.stopping.is_set():  # on a line that was kept open; who asks again meets who serves now
+                self.close_connection = True
+                return
             try:
                 url = urlsplit(self.path)
                 query = parse_qs(url.query)
@@ -137,7 +140,7 @@ def handler(server: DashboardServer) -> type[BaseHTTPRequestHandler]:
                 kind = KINDS["." + url.path.rpartition(".")[2]] if url.path != "/" else KINDS[".html"]
                 self._answer(200, server.files[url.path], kind)
             elif url.path == "/events":
-                self._stream(View(query.get("window", ["30m"])[0], query.get("bucket", [""])[0]))
+                self._stream(View(query.get("window", [""])[0], query.get("bucket", [""])[0]))
             elif url.path == "/letters" or url.path.startswith("/letters/"):
                 found = server.letters(url.path.removeprefix("/letters").strip("/"), query)
                 self._answer(404 if found is None else 200, json.dumps(found).encode(), "application/json")

@@ -12,7 +12,7 @@ from schemas.records import Progress, Snapshot
 from streams.dashboard.source import Entry
 from streams.snapshots import Newest, SnapshotCorrupt
 
-HISTORY = 120
+HISTORY = 3_600
 
 
 @dataclass(slots=True)

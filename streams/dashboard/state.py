@@ -16,7 +16,8 @@ from streams.dashboard.click_delays import ClickDelays
 from streams.dashboard.detail import detail
 from streams.dashboard.letters import Letters
 from streams.dashboard.loop import Loop
-from streams.dashboard.rates import Columns, Rates
+from streams.dashboard.rates import WINDOWS, Columns, Rates
+from streams.dashboard.recent import SPAN_MS
 from streams.dashboard.rounding import short
 from streams.dashboard.snapshots_view import Snapshots
 from streams.dashboard.source import Entry, Look
@@ -32,9 +33,9 @@ SKEW_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one page wants to see."""
+    """What one page wants to see; without a window, the one that fits."""
 
-    window: str = "30m"
+    window: str = ""
     bucket: str = ""
 
 
@@ -176,7 +177,7 @@ class State:
         """Return the parts of the page for a view; to be called while holding ``changed``."""
         names = self.columns.names
         bucket = view.bucket if view.bucket in names else (names[0] if names else "")
-        window = view.window if view.window in self.rates.timelines else "30m"
+        window = view.window if view.window in self.rates.timelines else self._fitting()
         made: dict[str, Callable[[], Any]] = {
             "now": lambda: {"log": self._look.at_ms, "server": int(self._clock() * 1000)},
             "buckets": lambda: [self._bucket(name) for name in names],
@@ -189,13 +190,21 @@ class State:
             "partitions": self._lag_rows,
             "fresh": lambda: self.loop.rows,
             "freshness": self._freshness,
-            **detail(self, bucket),
+            **detail(self, bucket, window),
         }
         sections: dict[str, Any] = {}
         for name, make in made.items():
             with self._part(name):
                 sections[name] = make()
-        return sections | {"status": self._status()}
+        return sections | {"status": self._status() | {"window": window}}
+
+    def _fitting(self) -> str:
+        """Return the smallest window that holds the data; of a live log half an hour of it, or more to see any."""
+        now_ms, newest = self._look.at_ms, now_or(self.rates.newest_ms, self._look.at_ms)
+        needed = now_ms - now_or(self.rates.oldest_ms, now_ms)
+        if self.consumers:
+            needed = max(min(needed, SPAN_MS), now_ms - newest)
+        return next((name for name, (width, bins) in WINDOWS.items() if width * (bins - 4) >= needed), "all")
 
     def _freshness(self) -> dict[str, Any]:
         loop = self.loop
@@ -216,6 +225,8 @@ class State:
             "skipped": dict(self._skipped),  # a copy: a page compares it with what it was sent
             "sampled": list(self._look.sampled),
             "share": short(self._look.share, 2),  # of the samples
+            "history_share": short(self._look.history_share, 2),
+            "prefix": self.settings.topic_prefix,
             "broken": {
                 name: list(why) for name, why in self._broken.items() if why[1] > self._clock() * 1000 - SAID_MS
             },
@@ -265,6 +276,11 @@ class State:
                 rows[f"{group['name']} {one['topic']} {one['partition']}"] = [
                     *(one["verdict"], one["lag"], *seconds, hours, one["committed"], one["end"], one["lost"]),
                     short(transaction["age_s"]) if transaction else None,
-                    "; ".join(filter(None, (one["reason"], one["note"]))),
+                    *(one["reason"], one["note"]),
                 ]
         return rows
+
+
+def now_or(at_ms: int, now_ms: int) -> int:
+    """Return a time, now for none."""
+    return at_ms or now_ms

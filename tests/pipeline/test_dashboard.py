@@ -55,7 +55,9 @@ def test_the_page_follows_the_log(browser, settings_for):
         assert browser.wait("document.querySelectorAll('#heat rect').length") == K * (K + 1) // 2
         browser.click('[data-bucket="b01"]')
         browser.wait("document.querySelector('#chosen').innerText.includes('Bucket b01')")
-        browser.wait("document.querySelector('#heat').innerText.includes('c2ucb has no table')")
+        browser.wait("document.querySelector('#chosen').innerText.includes('no examination table')")
+        assert browser.run("document.querySelector('#heat-panel').hidden")
+        assert "θᵀx" not in browser.text("#positions-note").replace("w·θᵀx", "")  # it has no snapshot yet
         browser.wait("document.querySelectorAll('#positions rect.bar').length === 6")
         assert browser.run("location.hash").find("bucket=b01") > 0
 
@@ -110,13 +112,14 @@ def test_a_publish_delay_of_30_s_shows_as_30_s(browser, settings_for):
         browser.open(page.url)
         browser.wait("document.querySelector('#fresh tbody tr')")
         cells = browser.run("[...document.querySelectorAll('#fresh tbody td')].map((cell) => cell.innerText)")
-    joined, learned, published, served, in_all = (float(cell.split()[0]) for cell in cells[2:7])
+    in_all, *stages = (float(cells[column].split()[0]) for column in (1, 6, 7, 8, 9))
+    joined, learned, published, served = stages
     assert joined == pytest.approx(9.5, abs=0.1)
     assert learned == pytest.approx(2, abs=0.1)
     assert published == pytest.approx(30, abs=1)
     assert served == pytest.approx(1, abs=0.1)
     assert in_all == pytest.approx(42.5, abs=1)
-    assert cells[8].startswith("50")  # of the two lists that a model has ranked, one was ranked by an old one
+    assert cells[3].startswith("50")  # of the two lists that a model has ranked, one was ranked by an old one
 
 
 def test_50_buckets_and_64_partitions_stay_readable_and_cheap(browser, settings_for, tmp_path):

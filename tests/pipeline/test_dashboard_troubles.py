@@ -83,9 +83,11 @@ def test_garbage_in_a_commit_is_shown_and_forgotten_when_it_is_gone(browser, set
     garbage = "\x00<img src=x onerror=alert(1)>{"
     commit(settings, group, topic, 0, garbage)
     row = f"document.querySelector('[data-key=\"join {topic} 0\"]')?.innerText"
+    why = f"(document.querySelector('[data-why=\"join {topic} 0\"]')?.innerText ?? '')"
     with of_kafka(settings) as page:
         browser.screen(1280, 900)
         browser.open(page.url)
-        browser.wait(f"{row}.includes('<img src=x') && {row}.includes(\"not the join's notes\")", within_s=30)
+        browser.wait(f"{why}.includes('<img src=x') && {why}.includes(\"not the join's notes\")", within_s=30)
+        assert settings.topic_prefix not in browser.text("#lag")
         join_commit(settings, position=0)
-        browser.wait(f"{row}.includes('OK') && !{row}.includes('<img')", within_s=60)
+        browser.wait(f"{row}.includes('OK') && !{why}.includes('<img')", within_s=60)

@@ -119,6 +119,18 @@ def test_the_stale_share_leaves_rankers_the_tolerance():
     assert (found.lists, found.stale, found.unranked) == (4, 0.25, 1)
 
 
+def test_lists_without_versions_keep_nobody_waiting():
+    freshness = Freshness()
+    for offset in range(2):
+        freshness.add_snapshot("b", (1, offset), learned_at_ms=offset, published_at_ms=offset)
+    for offset in range(2):
+        freshness.add_click(f"i{offset}", 0)
+        freshness.add_samples(samples("b", {f"i{offset}": True}), offset=offset, at_ms=1)
+    freshness.add_impression("b", (0, -1), 5000)
+    found = freshness.buckets(30_000)["b"]
+    assert (found.waiting, found.lists, found.unranked) == (1, 0, 1)  # the one that is not in any snapshot
+
+
 def test_staleness_is_not_told_without_a_snapshot_before():
     freshness = Freshness(tolerance_s=5)
     freshness.add_snapshot("b", (1, 1), learned_at_ms=0, published_at_ms=10_000)
