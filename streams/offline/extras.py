@@ -15,4 +15,5 @@ def needed(module: str, *, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise ExtraMissing(f"this needs {error.name}; install it, in Glimpse's folder: pip install '.[{extra}]'") from error
+        words = f"this needs {error.name}; install it, in Glimpse's folder: pip install '.[{extra}]'"
+        raise ExtraMissing(words) from error
