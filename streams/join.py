@@ -22,6 +22,7 @@ from streams.joining.log_clock import Era, LogClock
 from streams.joining.news import News
 from streams.joining.offsets import Commit, Frozen, LogPart
 from streams.joining.open_lists import OpenLists
+from streams.joining.past_rules import Past, PastRules
 from streams.ledger import Ledger
 
 Ints = NDArray[np.int64]
@@ -71,6 +72,8 @@ class SessionJoin:
         # What is out was made by other rules then, so nobody knows what a correction would have to take back.
         changed = Frozen(resume.emitted_before, resume.impressions.processed)
         self._frozen = changed if self._rules_changed else resume.frozen
+        self._past = PastRules(_past(resume, accept), accept)
+        self._rules = accept.write()
         self._emitted_before = resume.emitted_before
         horizon_ms = wait_ms + lateness_ms
         self.impressions = _clock(resume.impressions, horizon_ms)
@@ -81,12 +84,14 @@ class SessionJoin:
             accept,
             horizon_ms=horizon_ms,
             frozen=self._frozen,
+            past=self._past,
             news=self._news,
             ledger=self.ledger,
             clicks_topic=clicks_topic,
         )
         self._waiting = WaitingClicks()
         self.rebuilding = self._news.muted = True
+        self._lists.rejudging = self._rules_changed and bool(resume.accept)
         self.rejudged = 0, 0  # impressions and clicks whose verdict changed in the rebuild: 0 unless the rules did
         self._end_rebuild()
 
@@ -101,7 +106,13 @@ class SessionJoin:
         if events:
             timestamps = np.array([record.timestamp for record in records], np.int64)
             shown_at = np.array([event.shown_at_ms for event in events], np.int64)
+            offsets = np.array([record.offset for record in records], np.int64)
             bucket, size, refused = self._accept.judge(events, shown_at, timestamps)
+            just_now: dict[int, str] = {}
+            if self._past.concern(offsets):
+                closed, reasons = self._past.judge(events, shown_at, timestamps, offsets, refused)
+                bucket[list(closed)] = self._lists.closed
+                just_now = {int(offsets[index]): reason for index, reason in reasons.items()}
             good = shown_at >= floors
             late = np.flatnonzero(~good).tolist()
             if late or refused:
@@ -110,9 +121,11 @@ class SessionJoin:
                 kept = np.flatnonzero(good).tolist()
                 records, events = [records[index] for index in kept], [events[index] for index in kept]
                 bucket, size, shown_at, floors = bucket[kept], size[kept], shown_at[kept], floors[kept]
-            offsets = np.array([record.offset for record in records], np.int64)
+                offsets = offsets[kept]
             fresh, taken = self._lists.add(events, bucket, size, shown_at, offsets, floors)
             self._refuse_impressions(records, shown_at, floors, taken, [])
+            if self._lists.rejudging and just_now:
+                self._close(just_now, [(records[index], events[index]) for index in fresh])
             if len(self._waiting):
                 self._match(dict.fromkeys(events[index].impression_id for index in fresh))
         self._end_rebuild()
@@ -124,12 +137,20 @@ class SessionJoin:
         self.ledger.too_late += len(too_late)
         topic = self._topics[0]
         for index, reason in refused.items():
-            # under new rules, an impression that was open may be refused only now
-            unheard = self.rebuilding and self._rules_changed and shown_at[index] >= self._emitted_before
-            self._news.refuse(topic, records[index], reason, unheard=bool(unheard))
+            # under new rules, and not knowing the old, an impression that was open may be refused only now
+            unheard = self.rebuilding and self._rules_changed and not self._lists.rejudging
+            unheard = unheard and bool(shown_at[index] >= self._emitted_before)
+            self._news.refuse(topic, records[index], reason, unheard=unheard)
         for index in too_late:
             past_s = (floors[index] - shown_at[index]) / 1000
             self._news.refuse(topic, records[index], f"too late: its horizon had passed {past_s:g} s before it came")
+
+    def _close(self, reasons: dict[int, str], fresh: list[tuple[Logged, Impression]]) -> None:
+        """Refuse lists that were open until the rules changed."""
+        for record, impression in fresh:
+            if record.offset in reasons:
+                self._lists.close(impression, record.offset)
+                self._news.refuse(self._topics[0], record, reasons[record.offset], unheard=True)
 
     def add_clicks(self, records: Sequence[Logged], next_offset: int | None = None) -> None:
         """Take in records of the clicks log; a click whose list has not come waits for it."""
@@ -148,7 +169,7 @@ class SessionJoin:
             )
             bad = (clicks.position < 1) | ~((clicks.reward >= 0) & (clicks.reward < np.inf))
             timestamps = np.array([record.timestamp for record in records], np.int64)
-            bad |= clicks.clicked_at > timestamps + self._accept.future_ms
+            bad |= clicks.clicked_at > timestamps + self._past.future_ms(clicks.offset)
             if bad.any():
                 self.ledger.dead_clicks += int(bad.sum())
                 for index in np.flatnonzero(bad).tolist():
@@ -214,6 +235,8 @@ class SessionJoin:
             self._emitted_before,
             self._frozen,
             replace(self.ledger),
+            self._rules,
+            tuple(era for era in self._past.past if era.below > impressions.offset or era.clicks_below > clicks.offset),
         )
         news = self._news
         delays = np.concatenate(news.click_delays) if news.click_delays else np.zeros(0, np.int64)
@@ -274,14 +297,34 @@ class SessionJoin:
         self.impressions.floor = max(self.impressions.floor, resume.impressions.floor)
         self.clicks.floor = max(self.clicks.floor, resume.clicks.floor)
         self._settle(self._emitted_before)
-        found, ledger = replace(self.ledger), self.ledger
-        for name, count in resume.ledger.counts().items():
-            setattr(ledger, name, count)
-        self.rejudged = found.open - ledger.open, found.waiting - ledger.waiting
-        ledger.open, ledger.waiting = found.open, found.waiting
-        ledger.dead_impressions -= self.rejudged[0]
-        ledger.late -= self.rejudged[1]
+        found, before, moved = replace(self.ledger), resume.ledger.counts(), self._lists.end_rejudging().counts()
+        for name, count in before.items():
+            setattr(self.ledger, name, count + moved[name])
+        self.rejudged = found.open - before["open"], found.waiting - before["waiting"]
+        # Nothing is left to move unless the old rules are not known. Then lists were refused, and clicks were in lists.
+        _shift(self.ledger, "open", found.open, ("dead_impressions", "duplicates", "too_late"))
+        _shift(self.ledger, "waiting", found.waiting, ("used", "repeated", "late"))
         self.rebuilding = self._news.muted = False
+
+
+def _past(resume: Commit, accept: Acceptance) -> tuple[Past, ...]:
+    """Return the rules before today's, oldest first."""
+    if resume.rules == accept.hash:
+        return resume.past
+    if not resume.accept:
+        return ()  # not known, and with a gap the older ones are of no use
+    ended = Past(resume.impressions.processed, resume.clicks.processed, resume.emitted_before, resume.accept)
+    return (*resume.past, ended)
+
+
+def _shift(ledger: Ledger, name: str, count: int, others: Sequence[str]) -> None:
+    """Set one count, and take what it gains from the first of the others that have it, or give it what is left."""
+    more = count - getattr(ledger, name)
+    setattr(ledger, name, count)
+    for other in others if more > 0 else others[:1]:
+        taken = min(more, getattr(ledger, other))
+        setattr(ledger, other, getattr(ledger, other) - taken)
+        more -= taken
 
 
 def _clock(part: LogPart, horizon_ms: int) -> LogClock:

@@ -5,15 +5,49 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import Impression
 from streams.joining.batches import MAX_RECORD_BYTES, list_bytes
-from streams.settings import Bucket
 
 UNKNOWN = -1  # the number of a bucket that nobody configured
+
+
+class Limited(Protocol):
+    """What the join must know of a bucket."""
+
+    @property
+    def name(self) -> str:
+        """What impressions call it."""
+
+    @property
+    def dim(self) -> int:
+        """Length of a context."""
+
+    @property
+    def positions(self) -> int:
+        """Items of the longest list."""
+
+    @property
+    def context_scale(self) -> float:
+        """The largest number in a context."""
+
+    @property
+    def reward_scale(self) -> float:
+        """The largest reward."""
+
+
+class Limits(NamedTuple):
+    """A bucket as far as the join must know it."""
+
+    name: str
+    dim: int
+    positions: int
+    context_scale: float
+    reward_scale: float
 
 
 class Acceptance:
@@ -27,7 +61,7 @@ class Acceptance:
         How far an event may be dated after its own record's time stamp.
     """
 
-    def __init__(self, buckets: Mapping[str, Bucket], *, future_ms: int) -> None:
+    def __init__(self, buckets: Mapping[str, Limited], *, future_ms: int) -> None:
         if not buckets:
             raise ValueError("the join needs at least one bucket; add [buckets.NAME] to glimpse.toml")
         self.future_ms = future_ms
@@ -48,8 +82,26 @@ class Acceptance:
     @property
     def hash(self) -> str:
         """Name of these rules: two joins with the same hash accept the same events (time apart)."""
-        limits = [[b.name, b.dim, b.positions, b.context_scale, b.reward_scale] for b in self.buckets]
-        return sha256(json.dumps([1, self.future_ms, limits]).encode()).hexdigest()[:16]
+        return sha256(json.dumps([1, self.future_ms, self._limits]).encode()).hexdigest()[:16]
+
+    @property
+    def _limits(self) -> list[Limits]:
+        return [Limits(b.name, b.dim, b.positions, b.context_scale, b.reward_scale) for b in self.buckets]
+
+    def write(self) -> str:
+        """Return these rules as a string for ``read``."""
+        return json.dumps([self.future_ms, self._limits], separators=(",", ":"))
+
+    @classmethod
+    def read(cls, rules: str) -> Self:
+        """Return the rules that ``write`` has written.
+
+        >>> rules = Acceptance({"a": Limits("a", 2, 12, 1.0, 5.0)}, future_ms=9)
+        >>> Acceptance.read(rules.write()).hash == rules.hash
+        True
+        """
+        future_ms, limits = json.loads(rules)
+        return cls({one[0]: Limits(*one) for one in limits}, future_ms=future_ms)
 
     def judge(
         self, impressions: Sequence[Impression], shown_at: NDArray[np.int64], timestamps: NDArray[np.int64]
@@ -106,7 +158,7 @@ class Acceptance:
         )
 
 
-def _outside(impression: Impression, bucket: Bucket) -> str:
+def _outside(impression: Impression, bucket: Limited) -> str:
     contexts = impression.contexts_array
     row, column = np.argwhere(~(np.abs(contexts) <= _float32_at_most(bucket.context_scale)))[0]
     return (

@@ -96,14 +96,18 @@ class JoinMetrics:
         self._count(partition, cut.commit.ledger)
         self._early.add(cut.early_clicks, partition=partition)
         self._orphans.add(cut.orphan_clicks, partition=partition)
-        self._kept.set(kept, partition=partition)
-        for log, offsets in zip(LOGS, behind, strict=True):
-            self._behind.set(offsets, partition=partition, log=log)
+        self.stands(partition, kept=kept, behind=behind)
         self._count_refusals(cut.dead_letters)
         for batch in cut.samples:
             if not (batch.signs_array < 0).any():  # a correction says nothing about how fast the join is
                 self._join_delay.observe_all((now_ms - batch.shown_at_ms_array) / 1000)
         self._click_delay.observe_all(np.maximum(cut.click_delays_ms, 0) / 1000)
+
+    def stands(self, partition: int, *, kept: int, behind: tuple[int, int]) -> None:
+        """Note how many lists are in memory, and how many offsets of the two logs are still to be joined."""
+        self._kept.set(kept, partition=partition)
+        for log, offsets in zip(LOGS, behind, strict=True):
+            self._behind.set(offsets, partition=partition, log=log)
 
     def _count(self, partition: int, ledger: Ledger) -> None:
         counts, last = ledger.counts(), self._last.setdefault(partition, Ledger().counts())

@@ -30,9 +30,9 @@ class News:
                 DeadLetter(topic, self.partition, record.offset, record.timestamp, record.key, record.value, reason)
             )
 
-    def late(self, clicks: Iterable[Logged]) -> None:
-        """Write clicks that no list can take."""
-        if not self.muted:
+    def late(self, clicks: Iterable[Logged], *, unheard: bool = False) -> None:
+        """Write clicks that no list can take; ``unheard`` ones even when muted."""
+        if unheard or not self.muted:
             self.late_clicks += clicks
 
     def sample(self, records: Iterable[SampleBatch]) -> None:

@@ -7,13 +7,19 @@ metadata says what a restart must know besides the log: how far it was joined an
 from __future__ import annotations
 
 import json
+from base64 import b85decode, b85encode
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
+from zlib import compress, decompress
+from zlib import error as ZlibError
 
 from streams.joining.log_clock import NEVER, Era, LogClock, Place
+from streams.joining.past_rules import Past
 from streams.ledger import Ledger
 
 MAX_METADATA_BYTES = 4096
+MAX_RULES_BYTES = 3000  # a hundred buckets take about 1,000
 _VERSION = 1
 
 
@@ -61,6 +67,8 @@ class Commit:
     emitted_before: int = NEVER
     frozen: Frozen = NOTHING_FROZEN
     ledger: Ledger = field(default_factory=Ledger)
+    accept: str = ""  # the rules themselves, to understand later what was refused under them; "" when not known
+    past: tuple[Past, ...] = ()  # rules before, of events that are still reread
 
     @classmethod
     def beginning(cls, rules: str, *, impressions: int = 0, clicks: int = 0) -> Commit:
@@ -73,8 +81,16 @@ class Commit:
         ledger = {"ledger": list(self.ledger.counts().values())}
         return (
             _encode(self.impressions, topic_ids[0], shared | ledger),
-            _encode(self.clicks, topic_ids[1], {}),
+            _encode(self.clicks, topic_ids[1], self._rules()),
         )
+
+    def _rules(self) -> dict[str, object]:
+        """Return the rules as they are committed, without what finds no room: then a change of them is judged anew."""
+        for past in (self.past, ()):
+            packed = _pack(self.accept, past)
+            if self.accept and len(packed) <= MAX_RULES_BYTES:
+                return {"accept": packed}
+        return {}
 
     @classmethod
     def decode(cls, impressions: tuple[int, str], clicks: tuple[int, str]) -> tuple[Commit, tuple[str, str]]:
@@ -95,13 +111,30 @@ class Commit:
                 first["emitted"],
                 Frozen(*first["frozen"]),
                 Ledger(*first["ledger"]),
+                *_unpack(second.get("accept", "")),
             )
             return commit, (first["topic"], second["topic"])
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, ValueError, ZlibError) as error:
+            if isinstance(error, BadCommit):
+                raise
             raise BadCommit(
                 f"offsets {impressions[0]} and {clicks[0]} were not committed by a join ({impressions[1]!r:.80}); "
                 "was the group's offset set by another tool?"
             ) from error
+
+
+@lru_cache(maxsize=16)  # the same for every partition and commit
+def _pack(accept: str, past: tuple[Past, ...]) -> str:
+    return b85encode(compress(json.dumps([accept, past], separators=(",", ":")).encode())).decode()
+
+
+def _unpack(packed: str) -> tuple[str, tuple[Past, ...]]:
+    if not packed:
+        return "", ()
+    accept, eras = json.loads(decompress(b85decode(packed)))
+    if not isinstance(accept, str):
+        raise BadCommit(f"commit metadata with rules that are no string: {accept!r:.80}")
+    return accept, tuple(Past(*era) for era in eras)
 
 
 def _encode(part: LogPart, topic_id: str, more: dict[str, object]) -> tuple[int, str]:

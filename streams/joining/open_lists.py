@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,23 +16,45 @@ from streams.joining.due import Slots
 from streams.joining.forgotten import Forgotten
 from streams.joining.news import News
 from streams.joining.offsets import Frozen
+from streams.joining.past_rules import PastRules
 from streams.joining.reread import Reread
-from streams.joining.shelf import NONE, Shelf
+from streams.joining.shelf import NO_CLICK, NONE, Shelf
 from streams.ledger import Ledger
 
 Ints = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Moved:
+    """What other rules have closed or refused of what was open."""
+
+    lists: dict[int, str] = field(default_factory=dict)  # slots on the shelf of closed lists, with their bucket
+    late: list[tuple[int, int]] = field(default_factory=list)  # clicks on them: slot and position
+    refused: list[tuple[int, int, int]] = field(default_factory=list)  # clicks: shelf, slot, position
 
 
 class OpenLists:
     """Every list that may still change, by impression id; a list's code is its slot and the number of its bucket."""
 
     def __init__(
-        self, accept: Acceptance, *, horizon_ms: int, frozen: Frozen, news: News, ledger: Ledger, clicks_topic: str
+        self,
+        accept: Acceptance,
+        *,
+        horizon_ms: int,
+        frozen: Frozen,
+        past: PastRules,
+        news: News,
+        ledger: Ledger,
+        clicks_topic: str,
     ) -> None:
-        self._accept, self._frozen, self._news, self._ledger = accept, frozen, news, ledger
+        self._accept, self._frozen, self._past, self._news, self._ledger = accept, frozen, past, news, ledger
         self._clicks_topic = clicks_topic
         cell_ms = horizon_ms // 256
         self._shelves = [Shelf(positions=b.positions, dim=b.dim, cell_ms=cell_ms) for b in accept.buckets]
+        self.closed = len(self._shelves)  # the number of the shelf for lists that are never emitted (again)
+        self._shelves.append(Shelf(positions=1, dim=0, cell_ms=cell_ms))
+        self.moved = Moved()
+        self.rejudging = False  # while what was open under other rules is judged by these
         self._known: dict[str, int] = {}  # impression id -> code of the first list that has it
         self._again: dict[str, list[int]] = {}  # codes of the later ones, when an id is used again after its horizon
         self._reread = Reread()
@@ -58,26 +81,32 @@ class OpenLists:
         for number, shelf in enumerate(self._shelves):
             members = np.flatnonzero(codes % len(self._shelves) == number)
             slots = (codes[members] // len(self._shelves)).astype(np.int32)
-            shelf.to_close.add(slots, shown_at[members])
             shelf.to_forget.add(slots, shown_at[members])
-        self._ledger.open += len(fresh)
+            if number != self.closed:
+                shelf.to_close.add(slots, shown_at[members])
+                self._ledger.open += len(members)
         return fresh, refused
 
     def _shelve(self, shelf: Shelf, events: list[Impression], size: Ints, shown_at: Ints, offsets: Ints) -> Slots:
         slots = shelf.reserve(len(events))
+        closed = shelf is self._shelves[self.closed]
+        items = np.frombuffer(b"".join([event.items for event in events]), "<i8")
+        contexts = np.frombuffer(b"".join([event.contexts for event in events]), "<f4")
         shelf.put(
             slots,
             ids=[event.impression_id for event in events],
-            items=np.frombuffer(b"".join([event.items for event in events]), "<i8"),
-            contexts=np.frombuffer(b"".join([event.contexts for event in events]), "<f4"),
-            size=size,
+            items=np.zeros(len(slots), np.int64) if closed else items,
+            contexts=contexts[:0] if closed else contexts,
+            size=np.ones_like(size) if closed else size,
             rendered=np.array([event.rendered for event in events], np.int64),
             shown_at=shown_at,
             offset=offsets,
             epoch=np.array([event.ranked_by_epoch for event in events], np.int64),
             ranked_by=np.array([event.ranked_by_offset for event in events], np.int64),
         )
-        if self._frozen.below > offsets[0]:
+        if closed:
+            shelf.size[slots], shelf.frozen[slots] = size, True
+        elif self._frozen.below > offsets[0]:
             shelf.frozen[slots] = (offsets < self._frozen.below) & (shown_at < self._frozen.before_ms)
         return slots
 
@@ -139,19 +168,69 @@ class OpenLists:
         if frozen.any():
             self._ledger.late += int(frozen.sum())
             self._news.late([clicks.records[index] for index in indices[frozen].tolist()])
+            if self.moved.lists:
+                self._move(shelf, indices[frozen], slots[frozen], clicks)
             indices, slots = indices[~frozen], slots[~frozen]
-        scale = self._accept.buckets[number].reward_scale
+        if not len(indices):
+            return
+        bucket = self._accept.buckets[number]
+        scale = bucket.reward_scale
         bad = (clicks.position[indices] > shelf.size[slots]) | (clicks.reward[indices] > scale)
+        if self._past.past:
+            before = self._past.reward_scale(bucket.name, shelf.offset[slots], clicks.offset[indices])
+            bad |= clicks.reward[indices] > before
         if bad.any():
             for index, slot in zip(indices[bad].tolist(), slots[bad].tolist(), strict=True):
                 reason = f"reward {clicks.reward[index]:g} is above {scale:g}, the reward_scale of its bucket"
                 if clicks.position[index] > shelf.size[slot]:
                     reason = f"position {clicks.position[index]} is beyond the list of {shelf.size[slot]}"
                 self._ledger.dead_clicks += 1
-                self._news.refuse(self._clicks_topic, clicks.records[index], f"{reason}; check the producer")
+                record, place = clicks.records[index], (number, slot, int(clicks.position[index]))
+                moved = self.rejudging and place[2] <= shelf.size[slot]  # it was in an open list, by the old rules
+                if moved := moved and clicks.reward[index] <= self._before(bucket.name, shelf, slot, record.offset):
+                    self.moved.refused.append(place)
+                self._news.refuse(self._clicks_topic, record, f"{reason}; check the producer", unheard=bool(moved))
             indices, slots = indices[~bad], slots[~bad]
         if len(indices):
             self._take(number, slots, clicks, indices)
+
+    def _before(self, bucket: str, shelf: Shelf, slot: int, offset: int) -> float:
+        return float(self._past.reward_scale(bucket, shelf.offset[[slot]], np.array([offset]))[0])
+
+    def close(self, impression: Impression, offset: int) -> None:
+        """Note that a list on the shelf of closed ones was open until the rules changed: its clicks will be late."""
+        name = impression.impression_id
+        for shelf, slot in map(self._at, (self._known[name], *self._again.get(name, ()))):
+            if shelf.offset[slot] == offset:
+                self.moved.lists[slot] = impression.bucket
+
+    def _move(self, shelf: Shelf, indices: Ints, slots: Slots, clicks: Clicks) -> None:
+        """Write the clicks that lists had taken when the rules changed, and closed them, as late ones."""
+        for index, slot in zip(indices.tolist(), slots.tolist(), strict=True):
+            bucket, record = self.moved.lists.get(slot), clicks.records[index]
+            if shelf is not self._shelves[self.closed] or bucket is None or clicks.position[index] > shelf.size[slot]:
+                continue
+            if clicks.reward[index] <= self._before(bucket, shelf, slot, record.offset):
+                self._news.late([record], unheard=True)
+                self.moved.late.append((slot, int(clicks.position[index])))
+
+    def end_rejudging(self) -> Ledger:
+        """Return what the change of rules has moved from one count to another, and go on by the new ones."""
+        moved, self.moved, self.rejudging = self.moved, Moved(), False
+        gone = {
+            (number, slot, position)
+            for number, slot, position in moved.refused
+            if self._shelves[number].rewards[slot, position - 1] == NO_CLICK
+        }
+        used, clicks = len(gone) + len(set(moved.late)), len(moved.refused) + len(moved.late)
+        return Ledger(
+            open=-len(moved.lists),
+            dead_impressions=len(moved.lists),
+            used=-used,
+            repeated=used - clicks,
+            late=len(moved.late),
+            dead_clicks=len(moved.refused),
+        )
 
     def _take(self, number: int, slots: Slots, clicks: Clicks, indices: Ints) -> None:
         shelf, position, reward = self._shelves[number], clicks.position[indices], clicks.reward[indices]
@@ -169,7 +248,7 @@ class OpenLists:
 
     def emit(self, before_ms: int) -> None:
         """Write the lists shown before ``before_ms`` that are not out yet."""
-        for bucket, shelf in zip(self._accept.buckets, self._shelves, strict=True):
+        for bucket, shelf in zip(self._accept.buckets, self._shelves, strict=False):
             slots = shelf.to_close.pop_before(before_ms, shelf.shown_at)
             if len(slots):
                 shelf.emitted[slots] = True

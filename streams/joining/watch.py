@@ -11,6 +11,7 @@ from streams.joining.partition import Pair
 from streams.ledger import Ledger
 
 STUCK_S = 60.0  # offsets that stand still for this long while there is lag
+SHOW_EVERY_S = 1.0
 
 
 class JoinWatch:
@@ -19,7 +20,7 @@ class JoinWatch:
     def __init__(self, pairs: Mapping[int, Pair], *, wait_s: float = 600.0, lateness_s: float = 600.0) -> None:
         self._pairs = pairs
         self.assigned = False
-        self._turned_at = time.monotonic()
+        self._turned_at, self._shown_at = time.monotonic(), -SHOW_EVERY_S
         self._stood: dict[int, tuple[int, float]] = {}  # offsets joined, and since when no more
         self.figures = JoinMetrics(wait_s=wait_s, lateness_s=lateness_s)
 
@@ -30,6 +31,10 @@ class JoinWatch:
             joined = sum(log.clock.offset for log in pair.logs)
             if not any(log.behind for log in pair.logs) or self._stood.get(partition, (-1, 0.0))[0] != joined:
                 self._stood[partition] = joined, now
+        if now - self._shown_at >= SHOW_EVERY_S:  # an idle join commits nothing, and has figures all the same
+            self._shown_at = now
+            for partition, pair in self._pairs.items():
+                self.figures.stands(partition, kept=len(pair.join), behind=behind_of(pair))
 
     def opened(self, partition: int, ledger: Ledger) -> None:
         """Note a partition that has come here, and its ledger so far."""
@@ -40,8 +45,8 @@ class JoinWatch:
         self.figures.committed(seconds)
         for partition, cut in cuts.items():
             pair = self._pairs[partition]
-            behind = pair.impressions.behind, pair.clicks.behind
-            self.figures.cut(partition, cut, kept=len(pair.join), behind=behind, now_ms=int(time.time() * 1000))
+            now_ms = int(time.time() * 1000)
+            self.figures.cut(partition, cut, kept=len(pair.join), behind=behind_of(pair), now_ms=now_ms)
 
     def failed(self) -> None:
         """Note that Kafka failed us."""
@@ -70,3 +75,8 @@ class JoinWatch:
     def metrics(self) -> str:
         """Return all metrics as Prometheus reads them."""
         return self.figures.render()
+
+
+def behind_of(pair: Pair) -> tuple[int, int]:
+    """Return how many offsets of impressions and of clicks are still to be joined."""
+    return pair.impressions.behind, pair.clicks.behind

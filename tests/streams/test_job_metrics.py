@@ -14,6 +14,8 @@ from streams.join import Cut, SessionJoin
 from streams.joining.acceptance import Acceptance
 from streams.joining.metrics import MOST_REASONS, JoinMetrics, label_of
 from streams.joining.offsets import Commit
+from streams.joining.partition import Pair
+from streams.joining.watch import JoinWatch
 from streams.learning.metrics import MOST_BUCKETS, ModelMetrics
 from streams.ledger import Ledger
 from streams.metrics import Metrics
@@ -107,6 +109,19 @@ def test_a_partition_that_goes_and_comes_back_counts_nothing_twice():
     cut(1005)  # other rules have moved some elsewhere: no counter falls
     cut(1006)
     assert value(figures.render(), "glimpse_join_clicks_total", partition="0", fate="used") == 41
+
+
+def test_an_idle_partition_has_its_figures_before_any_commit():
+    commit = Commit.beginning(Acceptance(BUCKETS, future_ms=0).hash)
+    join = SessionJoin(Acceptance(BUCKETS, future_ms=0), wait_ms=10_000, lateness_ms=60_000, resume=commit)
+    watch = JoinWatch({4: Pair(join, commit)})
+    watch.opened(4, commit.ledger)
+    watch.turned()
+    text = watch.metrics()
+    assert value(text, "glimpse_join_kept_lists", partition="4") == 0
+    assert value(text, "glimpse_join_lag_offsets", partition="4", log="clicks") == 0
+    assert value(text, "glimpse_join_clicks_total", partition="4", fate="dead") == 0
+    assert value(text, "glimpse_join_open_lists", partition="4") == 0
 
 
 def test_early_late_and_orphan_clicks_are_told_apart():

@@ -127,7 +127,10 @@ def test_a_long_reading_with_crashes_leaves_the_same_net(seed, monkeypatch):
 def settings_that_change(rng: Random) -> tuple[int, Acceptance]:
     """Return a horizon and rules that a restart may bring."""
     a, b = BUCKETS["a"], BUCKETS["b"]
-    rules = [BUCKETS, {"a": a}, {"a": replace(a, positions=2), "b": b}, {"a": replace(a, context_scale=0.5), "b": b}]
+    rules = [
+        *(BUCKETS, {"a": a}, {"b": b}, {"a": replace(a, positions=2), "b": b}),
+        *({"a": replace(a, context_scale=0.5), "b": b}, {"a": a, "b": replace(b, reward_scale=0.75)}),
+    ]
     return rng.choice([6, HORIZON, 12]), Acceptance(rng.choice(rules), future_ms=FUTURE)
 
 
@@ -156,9 +159,17 @@ def test_changed_settings_repeat_and_lose_nothing(seed, change, monkeypatch):
     assert (ledger.open, ledger.waiting, ledger.balanced) == (0, 0, True)
     learned = {offset for offset, _ in net}
     dead = {offset for topic, offset in reader.dead if topic == "impressions"}
-    assert len(learned | dead) + ledger.duplicates >= len(impressions), "nothing disappears"
-    if change == "horizon":
-        assert max(Counter(reader.dead).values(), default=1) == 1
-        assert max(reader.late.values(), default=1) == 1
-        assert ledger.late == len(reader.late)
-        assert len(learned) + len(dead) + ledger.duplicates == len(impressions)
+    dead_clicks = {offset for topic, offset in reader.dead if topic == "clicks"}
+    assert max(reader.dead.values(), default=1) == 1, "nothing is refused twice"
+    assert max(reader.late.values(), default=1) == 1
+    assert not learned & dead
+    assert not dead_clicks & reader.late.keys()
+    assert len(learned) + len(dead) + ledger.duplicates == len(impressions), "nothing disappears"
+    assert ledger.dead_impressions + ledger.too_late == len(dead)
+    assert (ledger.late, ledger.dead_clicks) == (len(reader.late), len(dead_clicks))
+    assert all(count >= 0 for count in ledger.counts().values())
+    taken = [(click, offset) for offset, _, click in clicks if offset not in dead_clicks | reader.late.keys()]
+    assert ledger.used + ledger.repeated == len(taken)
+    rewarded = sum(row[3] > 0 for _, (*_, rows) in net for row in rows)
+    assert rewarded <= ledger.used, "every click that was learned is called used"
+    assert rewarded >= ledger.used - sum(click.reward == 0 for click, _ in taken)
