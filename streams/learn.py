@@ -88,8 +88,10 @@ class PartitionLearner:
         self.dead_letters: list[DeadLetter] = []
         self.next_offset = log_start
         learned: list[str] = []
+        self._heard = 0  # what was refused below has its dead letter already
         if progress is not None and progress.samples_topic_id == log.topic_id:
             self.next_offset, learned = max(progress.next_offset, log_start), progress.buckets
+            self._heard = progress.next_offset
         self.states: dict[str, BucketState] = {}
         for name, bucket in buckets.items():
             snapshot = (snapshots or {}).get(name)
@@ -158,6 +160,8 @@ class PartitionLearner:
         self.counts.rows += together.rows
 
     def _refuse(self, record: RawRecord, reason: str) -> None:
+        if record.offset < self._heard:
+            return
         self.counts.dead_letters += 1
         place = (self.log.topic, self.log.partition, record.offset, record.timestamp_ms)
         self.dead_letters.append(DeadLetter(*place, record.key, record.value, reason))

@@ -1,5 +1,6 @@
 """The online key-value store: one Redis hash per bucket holds its newest snapshot, never replaced by an older one."""
 
+import logging
 from hashlib import sha1
 from typing import Any, cast
 
@@ -12,25 +13,31 @@ from streams.parameters import SourceAway
 from streams.settings import Settings
 from streams.snapshots import Version, load
 
+log = logging.getLogger(__name__)
+
 TIMEOUT_S = 1.0  # a store that needs longer than this is away; the next round tries again
 
-# KEYS[1] the bucket's hash; ARGV epoch, offset, digest of the bytes, the bytes (left out: only ask).
-# Returns 1 when the store lacks this snapshot: nothing or something else there, older, or of this version but damaged.
+# KEYS[1] the bucket's hash; ARGV epoch, offset, digest of the bytes, id of the samples topic, the bytes (left out: only
+# ask). Returns 1 when the store lacks this snapshot: nothing or something else there, older, or of this version but
+# damaged; -1 when it holds a higher version that was learned from another topic.
 PUT = """
 local known = redis.call('TYPE', KEYS[1]).ok
 if known == 'hash' then
-    local fields = redis.call('HMGET', KEYS[1], 'epoch', 'offset', 'snapshot')
+    local fields = redis.call('HMGET', KEYS[1], 'epoch', 'offset', 'snapshot', 'topic')
     local epoch, offset = tonumber(fields[1]), tonumber(fields[2])
     if epoch and offset and fields[3] then
         local newer = tonumber(ARGV[1]) - epoch
         if newer == 0 then newer = tonumber(ARGV[2]) - offset end
-        if newer < 0 then return 0 end
+        if newer < 0 then
+            if fields[4] and fields[4] ~= ARGV[4] then return -1 end
+            return 0
+        end
         if newer == 0 and redis.sha1hex(fields[3]) == ARGV[3] then return 0 end
     end
 end
-if ARGV[4] then
+if ARGV[5] then
     redis.call('DEL', KEYS[1])
-    redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'offset', ARGV[2], 'snapshot', ARGV[4])
+    redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'offset', ARGV[2], 'topic', ARGV[4], 'snapshot', ARGV[5])
 end
 return 1
 """
@@ -39,8 +46,8 @@ return 1
 class RedisParameters:
     """Snapshots by bucket in Redis, under ``glimpse:<prefix>parameters:<bucket>``.
 
-    A hash has the fields ``epoch``, ``offset`` and ``snapshot`` (the bytes of the whole record), so that a ranker can
-    ask for the version without fetching the rest.
+    A hash has the fields ``epoch``, ``offset``, ``topic`` (the id of the samples topic) and ``snapshot`` (the bytes of
+    the whole record), so that a ranker can ask for the version without fetching the rest.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -50,6 +57,7 @@ class RedisParameters:
         options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S, **settings.redis_client()}
         self._redis = redis.Redis.from_url(settings.redis, retry=Retry(NoBackoff(), 1), **options)
         self._put = self._redis.register_script(PUT)
+        self._said: set[str] = set()  # buckets whose trouble was told
         pool = self._redis.connection_pool.connection_kwargs
         self.address = str(pool.get("path") or f"{pool.get('host')}:{pool.get('port')}")  # without the password
 
@@ -64,8 +72,17 @@ class RedisParameters:
         """
         key = [self.key(snapshot.bucket)]
         version: list[int | str] = [snapshot.epoch, snapshot.samples_offset, sha1(data).hexdigest()]
+        version.append(snapshot.samples_topic_id)
         try:
-            return bool(self._put(key, version)) and bool(self._put(key, [*version, data]))
+            found = self._put(key, version)
+            if found < 0 and snapshot.bucket not in self._said:
+                self._said.add(snapshot.bucket)
+                log.error(
+                    "Redis at %s keeps a higher version of %s that was learned from another samples topic, and rankers "
+                    "get that one; raise the epoch of bucket %s, or delete the key",
+                    *(self.address, key[0], snapshot.bucket),
+                )
+            return bool(found > 0 and self._put(key, [*version, data]) > 0)
         except redis.RedisError as error:
             raise SourceAway(f"Redis at {self.address} does not take {key[0]}: {error}") from error
 

@@ -145,6 +145,15 @@ def check_config(bucket: Bucket, snapshot: Snapshot, *, topic_id: str, partition
     differs = [f"{name} {ours!r} (snapshot: {theirs!r})" for name, ours, theirs in found if ours != theirs]
     if bucket.epoch < snapshot.epoch:
         differs.append(f"epoch {bucket.epoch} (snapshot: {snapshot.epoch})")
+    if (snapshot.samples_topic_id, bucket.epoch) == (
+        topic_id,
+        snapshot.epoch,
+    ) and snapshot.samples_partition != partition:
+        raise ConfigChanged(
+            f"bucket {bucket.name!r} was learned on partition {snapshot.samples_partition} of the samples and belongs "
+            f"on {partition} now: partitions were added, and its earlier lists stay where they are, out of a new "
+            f"epoch's sight; glimpse replay kafka --samples --bucket {bucket.name} learns from all of them"
+        )
     if differs:
         raise ConfigChanged(
             f"bucket {bucket.name!r} is set to {', '.join(differs)}; use what it was learned with, or relearn it: "

@@ -78,7 +78,8 @@ def described(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Found
 def specs(settings: Settings) -> list[Topic]:
     """Return every topic as ``settings`` wants it."""
     names = Topics.of(settings)
-    events_s = settings.horizon_s + settings.future_s + settings.downtime_s
+    # a restarted join reads two horizons back: a list one horizon older may explain a click that is still in range
+    events_s = 2 * settings.horizon_s + settings.future_s + settings.downtime_s
     samples_s = max(settings.samples_retention_s, events_s)
 
     def log(name: str, record: str, key: str, keep_s: float, kept_s: float) -> Topic:

@@ -22,6 +22,7 @@ from streams.topics import Topics, admin
 log = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT_MS = 10_000  # a killed owner holds readers of committed records back for this long at most
+REASON_CHARS, KEY_BYTES = 2_000, 50_000  # of a dead letter, which must fit a record with its bytes
 PATIENCE_MS = 15_000  # for one call to the broker; then the round is given up and made again from what is durable
 
 
@@ -216,8 +217,14 @@ class PartitionOwner:
 
 
 def fitting(letter: DeadLetter, *, max_bytes: int = 900_000) -> DeadLetter:
-    """Return a dead letter that fits a record: the bytes of one that is too large are cut, and its reason says so."""
-    if letter.value is None or len(letter.value) <= max_bytes:
-        return letter
-    reason = f"{letter.reason} (the first {max_bytes} of {len(letter.value)} bytes)"
-    return replace(letter, value=letter.value[:max_bytes], reason=reason)
+    """Return a dead letter that fits a record: key, bytes and reason are cut where too large, and the reason says so.
+
+    A reason quotes what was wrong, which may be all of a large record.
+    """
+    reason, key, value = letter.reason, letter.key, letter.value
+    if len(reason) > REASON_CHARS:
+        reason = f"{reason[: REASON_CHARS // 2]} … {reason[-REASON_CHARS // 2 :]}"
+    for name, part, most in (("key", key, KEY_BYTES), ("value", value, max_bytes)):
+        if part is not None and len(part) > most:
+            reason += f" (the first {most} of {len(part)} bytes of its {name})"
+    return replace(letter, key=key and key[:KEY_BYTES], value=value and value[:max_bytes], reason=reason)

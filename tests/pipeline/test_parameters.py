@@ -88,6 +88,16 @@ def test_redis_heals_what_was_damaged_at_the_same_version(store, redis_url):
     assert store.newest("main") == snapshot
 
 
+def test_a_higher_version_of_another_topic_is_said(store, caplog):
+    old = replace(snapshot_at(4200), samples_topic_id="gone")
+    new = replace(snapshot_at(7), samples_topic_id="made anew")
+    assert store.put(old, encode(old))
+    assert [store.put(new, encode(new)) for _ in range(2)] == [False, False]
+    [said] = [record.message for record in caplog.records if record.name == "streams.online"]
+    assert "learned from another samples topic" in said
+    assert "raise the epoch" in said
+
+
 def test_a_ranker_on_redis_keeps_the_last_good_snapshot(store, redis_url):
     first, second = snapshot_at(5), snapshot_at(8)
     settings = Settings(redis=redis_url, topic_prefix=store.prefix[8:-11])

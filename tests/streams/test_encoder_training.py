@@ -97,5 +97,5 @@ def test_a_file_holds_the_encoder_whole_or_is_refused_by_name(encoder, tmp_path)
 
 
 def test_a_missing_extra_is_named():
-    with pytest.raises(ExtraMissing, match=r"needs no_such_library; .* in Glimpse's folder: pip install '\.\[science\]'"):
+    with pytest.raises(ExtraMissing, match=r"needs no_such_library; .*folder: pip install '\.\[science\]'"):
         needed("no_such_library", extra="science")

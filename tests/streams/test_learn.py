@@ -8,8 +8,9 @@ from sample_batches import DIM, K, all_algorithms, make_batch, pack
 
 from learner import Samples
 from schemas.codec import encode
-from schemas.records import Progress
+from schemas.records import DeadLetter, Progress
 from streams.learn import Log, PartitionLearner, RawRecord, samples_of
+from streams.learning.owner import fitting
 from streams.settings import Bucket
 from streams.snapshots import ConfigChanged, SnapshotCorrupt
 
@@ -96,6 +97,30 @@ def test_what_a_learner_without_a_bucket_passed_over_is_learned_by_the_next_one(
         snapshots |= {snapshot.bucket: snapshot for snapshot in published}
     assert hashes(learner) == expected(samples)
     assert PartitionLearner(BUCKETS, LOG, snapshots=snapshots, progress=progress).next_offset == progress.next_offset
+
+
+def test_what_was_refused_once_has_one_dead_letter_even_when_it_is_read_again():
+    records, _ = log_of(12)
+    records[5] = RawRecord(records[5].offset, b"?")
+    fewer = {name: bucket for name, bucket in BUCKETS.items() if name != "ubm"}
+    first = PartitionLearner(fewer, LOG)
+    first.apply(records)
+    snapshots, progress, refused = first.publish(now_ms=1)
+    assert len(refused) > 1
+    again = PartitionLearner(BUCKETS, LOG, snapshots={one.bucket: one for one in snapshots}, progress=progress)
+    again.apply([*records, RawRecord(99, b"!")])
+    assert [letter.offset for letter in again.publish(now_ms=2)[2]] == [99]
+
+
+def test_a_dead_letter_fits_a_record_whatever_it_quotes():
+    large = "ß" * 600_000
+    letter = fitting(DeadLetter("samples", 0, 1, 2, b"k" * 700_000, large.encode(), f"bucket {large!r} is not learned"))
+    assert len(encode(letter)) < 1_000_000
+    assert letter.reason.startswith("bucket 'ßß")
+    assert "is not learned" in letter.reason
+    assert letter.reason.endswith("(the first 900000 of 1200000 bytes of its value)")
+    small = DeadLetter("samples", 0, 1, 2, None, b"?", "unreadable")
+    assert fitting(small) == small
 
 
 def test_only_changed_buckets_are_published_and_new_ones_at_once():
