@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 
 from schemas.records import SampleBatch
 from streams.followed import Followed, Rows
+from streams.served import LATER, NEVER, FirstShown, Ints, Known, first_holding, first_served
 
-EPOCH = 1 << 44  # offsets lie below, so that a version (epoch, offset) is one number that grows
-NEVER = np.iinfo(np.int64).max
-LATER, UNKNOWN = -1, -2
 TIMES = 16  # of one list's clicks that are remembered
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +60,6 @@ class BucketFreshness:
     share: float = 1.0  # of the clicks, those that are followed
 
 
-class FirstShown:
-    """When each version has ranked a list for the first time; the newest versions, at most so many."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.new: list[tuple[int, int, int]] = []  # not believed yet
-        self.rows = np.empty((0, 3), np.int64)  # epoch, offset, shown at
-
-    def take(self, rows: Ints) -> None:
-        """Take lists that are believed."""
-        if len(rows):
-            rows = np.concatenate((self.rows, rows))
-            rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
-            first = np.ones(len(rows), bool)
-            first[1:] = (rows[1:, :2] != rows[:-1, :2]).any(axis=1)
-            rows = rows[first]
-            self.rows = rows[np.argsort(rows[:, 2], kind="stable")[-self.most :]]
-
-
 @dataclass(slots=True)
 class _Bucket:
     clicked: Rows  # sample offset, clicked at, joined at
@@ -90,41 +67,6 @@ class _Bucket:
     shown: Rows  # epoch, offset, shown at
     first_shown: FirstShown
     unranked: Rows = field(default_factory=lambda: Rows(1, 1000))  # shown at
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A bucket's snapshots in the order of their versions."""
-
-    epochs: Ints
-    versions: Ints
-    times: Ints  # learned at, published at
-    tolerance_ms: int
-
-    @classmethod
-    def of(cls, snapshots: Ints, tolerance_ms: int) -> _Known:
-        """Take rows of epoch, offset, learned at, published at."""
-        epochs = np.unique(snapshots[:, 0])
-        versions = numbers(epochs, snapshots)
-        order = np.argsort(versions, kind="stable")
-        return cls(epochs, versions[order], snapshots[order, 2:], tolerance_ms)
-
-    def numbered(self, lists: Ints) -> Ints:
-        """Return lists (epoch, offset, shown at) as rows of version and shown at."""
-        return np.column_stack((numbers(self.epochs, lists), lists[:, 2]))
-
-    def is_before(self, lists: Ints) -> NDArray[np.bool_]:
-        """Return which lists name a version that is newer than all that are known."""
-        return np.asarray(numbers(self.epochs, lists) > (self.versions[-1] if len(self.versions) else -1))
-
-    def bears_out(self, lists: Ints) -> NDArray[np.bool_]:
-        """Return which lists a known version, or one between two, can have ranked."""
-        if not len(self.versions):
-            return np.zeros(len(lists), bool)
-        version = numbers(self.epochs, lists)
-        at = np.searchsorted(self.versions, version, side="right") - 1  # the last known one that is no newer
-        after = (at < 0) | (lists[:, 2] >= self.times[at, 1] - self.tolerance_ms)
-        return np.asarray(after & (version <= self.versions[-1]))
 
 
 class Freshness:
@@ -235,9 +177,9 @@ class Freshness:
             del self._buckets[name]
         return {name: self._measure(name, bucket, now_ms) for name, bucket in sorted(self._buckets.items())}
 
-    def _settle(self, bucket: _Bucket) -> _Known:
+    def _settle(self, bucket: _Bucket) -> Known:
         """Sort what the bucket's lists say about their versions: believed, not to be believed, or perhaps later."""
-        known = _Known.of(bucket.snapshots.array(), self.tolerance_ms)
+        known = Known.of(bucket.snapshots.array(), self.tolerance_ms)
         new = np.array(bucket.first_shown.new, np.int64).reshape(-1, 3)
         bucket.first_shown.take(new[known.bears_out(new)])
         later = new[known.is_before(new)][-self.most // 4 :]
@@ -307,43 +249,3 @@ def _cut(bucket: _Bucket, before_ms: int) -> None:
     if not kept.all():
         kept |= published == published[~kept].max()
         bucket.snapshots.keep(kept)
-
-
-def numbers(epochs: Ints, rows: Ints) -> Ints:
-    """Return versions (epoch, offset, …) as numbers that grow with them, given all ``epochs`` that are known, sorted.
-
-    >>> rows = np.array([[1, 7], [1, 8], [20261116, 0], [2**31 - 1, 2**62], [5, 3]])
-    >>> (np.diff(numbers(np.array([1, 20261116]), rows)) > 0).tolist()
-    [True, True, True, False]
-    """
-    place = np.searchsorted(epochs, rows[:, 0])
-    known = np.append(epochs, -1)[place] == rows[:, 0]
-    return np.where(known, (place + 1) * EPOCH + np.clip(rows[:, 1], -1, EPOCH - 1), (place + 1) * EPOCH - 1)
-
-
-def first_served(versions: Ints, lists: Ints) -> Ints:
-    """Return for each version when the first of the lists (version, shown at) was shown that it or a newer one has
-    ranked, NEVER for none."""
-    order = np.argsort(lists[:, 0], kind="stable")
-    earliest = np.minimum.accumulate(np.append(lists[order, 1], NEVER)[::-1])[::-1]
-    return np.asarray(earliest[np.searchsorted(lists[order, 0], versions)])
-
-
-def first_holding(
-    versions: NDArray[np.int64], published: NDArray[np.int64], offsets: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return for each sample the index of the snapshot that held it first: LATER when it is still to come, UNKNOWN when
-    it may have been one that is gone from the log."""
-    holding = np.full(len(offsets), LATER)
-    at = np.full(len(offsets), NEVER)
-    unknown = np.zeros(len(offsets), bool)
-    for epoch in np.unique(versions // EPOCH):
-        rows = np.flatnonzero(versions // EPOCH == epoch)
-        index = np.searchsorted(versions[rows] % EPOCH, offsets, side="right")
-        unknown |= index == 0
-        found = np.flatnonzero((index > 0) & (index < len(rows)))
-        row = rows[index[found]]
-        sooner = published[row] < at[found]
-        holding[found[sooner]], at[found[sooner]] = row[sooner], published[row][sooner]
-    holding[unknown & (holding == LATER)] = UNKNOWN
-    return holding

@@ -81,6 +81,7 @@ class ArchiveSource:
             missing=tuple(topic for topic in ("samples", "parameters") if topic not in there),
             behind=self._running is not None,
             sampled=(len(ends.get("impressions", {})),) * 2,
+            counted=TOPICS,
         )
 
     def _snapshots(self) -> list[Entry]:

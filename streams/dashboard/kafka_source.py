@@ -18,20 +18,21 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
+from streams.dashboard.piece_reader import ANSWER_MS, PieceReader
 from streams.dashboard.pieces import Allowance, Piece, spread, thinned
-from streams.dashboard.source import TOPICS, Entry, Look
+from streams.dashboard.source import TOPICS, Look
 from streams.parameters import SourceAway
 from streams.settings import Settings
 from streams.topics import described
 
 EVENTS = ("impressions", "clicks")
-ANSWER_MS = 5_000
 HISTORY_BYTES = 16 << 20  # a look's share of the history
 HISTORY_SAMPLES, HISTORY_SAMPLE_BYTES, HISTORY_PIECES = 20_000, 128 << 20, 4_000  # of which pieces are read, if more
 HISTORY_LETTERS = 20_000
 NEWEST_EVENTS = 2_000  # of each event topic, read at the start when all are old
 SLACK_S, REACH_S = 60.0, 3_600.0  # events are read from beyond the horizon on, and not from before an hour
 LETTERS_PER_S, PARAMETERS = 500, 20_000  # of more, the newest are read
+FADE = 0.9
 SAVED_S = 30.0  # of events that were not read
 EVENT_PARTITIONS = 16  # whose events are read at most: each costs something, however little is in it
 SEARCH_S, SEARCH_SOON_S = 60.0, 5.0  # between two questions for topics; soon while some are missing or refused
@@ -75,17 +76,15 @@ class KafkaSource:
         self._allowed = {topic: Allowance(events_per_s * SAVED_S / len(EVENTS)) for topic in EVENTS}
         self._chance = random.Random(0)
         self._topics = {settings.topic_prefix + topic: topic for topic in TOPICS}
-        self._consumer: Any = None  # assigned to what is read just now
         self._asker: Any = None  # assigned to all and never polled: a consumer forgets where its other topics are
         self._admin: Any = None  # tells missing topics from refused ones
         self._places: Places = {}  # what was decided up to; kept while the broker or a right is away
-        self._pieces: dict[TopicPartition, deque[Piece]] = {}  # to read, decided and not read yet
-        self._sizes: tuple[float, float] | None = None  # of the samples: bytes and records an offset, about
+        self._reader = PieceReader(self._topics)
         self._ends: Places = {}  # of what may be read
-        self._entries: dict[str, list[Entry]] = {}  # read and not handed out yet
         self._ids: dict[str, str] = {}
         self._skipped: dict[str, int] = {}
-        self._share = self._history_share = 1.0
+        self._history_share = 1.0
+        self._lately = (1.0, 1.0)  # offsets of samples that were decided on and that there were, fading
         self._gap_from: int | None = None  # the time of the last look that read all impressions
         self._missing: tuple[str, ...] = ()
         self._refused: tuple[str, ...] = ()
@@ -113,10 +112,10 @@ class KafkaSource:
 
     def close(self) -> None:
         """Let go of the broker."""
-        for client in (self._consumer, self._asker, self._admin):
+        for client in (self._reader.consumer, self._asker, self._admin):
             if client is not None:
                 client.close()
-        self._consumer = self._asker = self._admin = None
+        self._reader.consumer = self._asker = self._admin = None
 
     def _look(self) -> Look:
         now = self._clock()
@@ -133,17 +132,16 @@ class KafkaSource:
             self._choose({place: before.get(place, end) for place, end in self._ends.items()}, elapsed)
         gap = self._decide(now, elapsed, first=past is not None)
         self._looked_at = now
-        self._read(self._of("parameters", "dead-letters"), most_bytes=HISTORY_BYTES)
-        self._read(self._of("samples"), most_bytes=HISTORY_BYTES)
+        self._reader.read(self._of("parameters", "dead-letters"), most_bytes=HISTORY_BYTES)
+        self._reader.read(self._of("samples"), most_bytes=HISTORY_BYTES)
         self._in_history = self._in_history and bool(self._of("parameters", "dead-letters", "samples"))
-        self._read(self._of(*EVENTS))
+        self._reader.read(self._of(*EVENTS))
         ends: dict[str, dict[int, int]] = {}
         for place, end in self._ends.items():
             ends.setdefault(self._topics[place.topic], {})[place.partition] = end
-        entries, self._entries = self._entries, {}
         return Look(
             int(now * 1000),
-            entries,
+            self._reader.handed_out(),
             ends,
             self._skipped,
             self._missing,
@@ -151,7 +149,7 @@ class KafkaSource:
             behind=self._in_history,
             sampled=(len(self._chosen), len(ends.get("impressions", {}))),
             gap=gap,
-            share=self._share,
+            share=self._lately[0] / self._lately[1],
             history_share=self._history_share,
             past=past or [],
         )
@@ -172,7 +170,7 @@ class KafkaSource:
             "fetch_max_wait_ms": 100,  # only asked when there is something; a longer wait would hold up the next look
             "metrics_enabled": False,
         }
-        self._consumer = KafkaConsumer(**options)
+        self._reader.consumer = KafkaConsumer(**options)  # assigned to what is read just now
         self._asker = KafkaConsumer(**options)
         self._admin = KafkaAdminClient(**client, request_timeout_ms=ANSWER_MS)
         self._search()
@@ -188,7 +186,7 @@ class KafkaSource:
             if self._ids.setdefault(name, topic.topic_id) != topic.topic_id:  # deleted and made again
                 for place in [place for place in self._places if place.topic == name]:
                     del self._places[place]
-                    self._pieces.pop(place, None)
+                    self._reader.pieces.pop(place, None)
                 self._ids[name] = topic.topic_id
         self._asker.assign(
             [TopicPartition(name, number) for name, topic in readable.items() for number in range(topic.partitions)]
@@ -242,22 +240,24 @@ class KafkaSource:
         share = self._history_share = self._share_of(many, HISTORY_SAMPLE_BYTES, HISTORY_SAMPLES)
         for place in fresh:
             bounds = sorted({since[place], *(max(since[place], offsets[place]) for _, offsets in past)})
-            self._pieces[place] = spread(
+            self._reader.pieces[place] = spread(
                 [*bounds, self._ends[place]], share, HISTORY_PIECES // len(fresh), self._chance
             )
             self._places[place] = self._ends[place]
 
     def _probe(self, places: list[TopicPartition]) -> None:
         """Look at the newest samples for their size."""
-        self._pieces |= {place: deque([Piece(max(0, self._ends[place] - 4), self._ends[place])]) for place in places}
-        self._read([place for place in places if self._ends[place]])
-        self._entries.pop("samples", None)
+        filled = [place for place in places if self._ends[place]]
+        for place in filled:
+            self._reader.pieces[place] = deque([Piece(max(0, self._ends[place] - 4), self._ends[place])])
+        self._reader.read(filled)
+        self._reader.handed_out()
 
     def _share_of(self, many: int, most_bytes: float, most_records: float) -> float:
         """Return the share of so many offsets of samples that may be read."""
-        if self._sizes is None:
+        if self._reader.sizes is None:
             return 1.0
-        size, density = self._sizes
+        size, density = self._reader.sizes
         return min(1.0, most_bytes / max(1.0, many * size), most_records / max(1.0, many * density))
 
     def _begin_events(self, fresh: list[TopicPartition], begins: Places, past: list[tuple[int, Places]]) -> None:
@@ -292,7 +292,7 @@ class KafkaSource:
         for place, end in self._ends.items():
             if end < self._places.get(place, 0):  # deleted and made again
                 self._places[place] = 0
-                self._pieces.pop(place, None)
+                self._reader.pieces.pop(place, None)
 
     def _decide(self, now: float, elapsed: float, *, first: bool) -> tuple[int, int] | None:
         """Decide which of the new offsets are read; return the time over which impressions are passed over."""
@@ -301,7 +301,9 @@ class KafkaSource:
             if self._topics[place.topic] not in EVENTS or place.partition in self._chosen:
                 many[self._topics[place.topic]] += self._ends[place] - self._places[place]
         share = self._share_of(many["samples"], self._bytes_per_s * elapsed, self._samples_per_s * elapsed)
-        self._share = share if many["samples"] else self._share
+        if many["samples"]:
+            chosen, all_ = self._lately
+            self._lately = FADE * chosen + share * many["samples"], FADE * all_ + many["samples"]
         taken = dict.fromkeys(EVENTS, True)
         if not first:  # what a page begins with was chosen to fit
             earned, clicks = self._events_per_s * elapsed, many["clicks"]
@@ -323,8 +325,7 @@ class KafkaSource:
                 start = self._newest(place, topic, start, end, elapsed)
                 new = [Piece(start, end)] if end > start else []
             self._places[place] = end
-            if new:
-                self._pieces.setdefault(place, deque()).extend(new)
+            self._reader.add(place, new)
         now_ms = int(now * 1000)
         gap = None if taken["impressions"] or self._gap_from is None else (self._gap_from, now_ms)
         self._gap_from = now_ms if taken["impressions"] or self._gap_from is None else self._gap_from
@@ -344,7 +345,7 @@ class KafkaSource:
 
     def _of(self, *topics: str) -> list[TopicPartition]:
         """Return the partitions of which something is to be read."""
-        return [place for place in self._ends if self._topics[place.topic] in topics and self._pieces.get(place)]
+        return [place for place in self._ends if self._topics[place.topic] in topics and self._reader.pieces.get(place)]
 
     def _choose(self, before: Places, elapsed: float) -> None:
         """Choose as many partitions of events as may be read: fewer when there is too much, more when there is room."""
@@ -369,52 +370,3 @@ class KafkaSource:
             if place.partition in chosen - self._chosen and self._chosen and self._topics[place.topic] in EVENTS:
                 self._places[place] = self._ends[place]  # begin with what comes now, as its clicks come later
         self._chosen = chosen
-
-    def _read(self, places: list[TopicPartition], *, most_bytes: int = 1 << 62) -> None:
-        """Read the pieces of ``places``, or so many bytes of them; the rest is left for the next look."""
-        if not places:
-            return
-        self._consumer.assign(places)  # and never paused: 3.0.12 does not read on what was paused half-way
-        for place in places:
-            self._consumer.seek(place, self._pieces[place][0].start)
-        left, silent = set(places), 0
-        give_up_at = time.monotonic() + ANSWER_MS / 1000
-        while left and most_bytes > 0 and time.monotonic() < give_up_at:
-            batches = self._consumer.poll(timeout_ms=100, max_records=500)
-            for place, records in batches.items():
-                if place in left:
-                    most_bytes -= self._take(place, records)
-            silent = 0 if batches else silent + 1
-            if silent % 3 == 2:  # transactions' markers, perhaps; asked rarely, each answer is a walk over all places
-                for place in left:
-                    self._advance(place, self._consumer.position(place, timeout_ms=ANSWER_MS))
-            left = {place for place in left if self._pieces[place]}
-
-    def _take(self, place: TopicPartition, records: list[Any]) -> int:
-        """Keep those of the records that belong to the piece being read; return their bytes."""
-        piece, topic, size, many = self._pieces[place][0], self._topics[place.topic], 0, 0
-        found = self._entries.setdefault(topic, [])
-        for record in records:
-            if record.offset >= piece.stop:
-                break
-            found.append(
-                Entry(record.partition, record.offset, record.timestamp, record.key, record.value, piece.weight)
-            )
-            size += len(record.value or b"")
-            many += 1
-        if topic == "samples" and many:
-            span = min(records[-1].offset + 1, piece.stop) - piece.start
-            one, density = self._sizes or (size / span, many / span)
-            self._sizes = one + 0.05 * (size / span - one), density + 0.05 * (many / span - density)
-        self._advance(place, records[-1].offset + 1)
-        return size
-
-    def _advance(self, place: TopicPartition, offset: int) -> None:
-        """Go on to ``offset``, or to the next piece."""
-        pieces = self._pieces[place]
-        if offset < pieces[0].stop:
-            pieces[0] = pieces[0]._replace(start=max(offset, pieces[0].start))
-            return
-        pieces.popleft()
-        if pieces:
-            self._consumer.seek(place, pieces[0].start)

@@ -25,7 +25,7 @@ KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-PAGES = ("page.html", "style.css", "icon.svg", "app.js", "charts.js", "format.js", "panels.js", "letters.js")
+PAGES = ("page.html", "style.css", "icon.svg", "app.js", "charts.js", "format.js", "panels.js", "lag.js", "letters.js")
 ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # listened on -> can be opened
 MOST_STREAMS = 32
 AT_LEAST_S = 0.5  # between two messages to a page

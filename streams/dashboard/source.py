@@ -34,6 +34,7 @@ class Look:
     gap: tuple[int, int] | None = None  # the time over which events were passed over
     share: float = 1.0  # of the samples, what was read
     history_share: float = 1.0  # and of those before the first look
+    counted: tuple[str, ...] = ("parameters", "dead-letters")  # of which every record is in ``entries``
     past: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # time -> topic -> offsets before it, rising
 
 

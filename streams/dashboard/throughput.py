@@ -12,7 +12,6 @@ from streams.dashboard.rates import FUTURE_MS, timelines
 from streams.dashboard.source import TOPICS, Look
 
 PARTS = 48  # of the time between two known offsets, so that bins of any width get their share
-COUNTED = ("parameters", "dead-letters")  # read whole, so their records are counted; offsets also number markers
 STREAMS = (*TOPICS, "lists")  # lists: joined, as the samples say
 
 
@@ -30,7 +29,7 @@ class Throughput:
         """Note a look, and when how many ``lists`` of it were joined."""
         before, self._before = self._before, look
         self._remember(look)
-        for topic in COUNTED:
+        for topic in look.counted:  # offsets also number the markers of transactions
             stamps = [entry.timestamp_ms for entry in look.entries.get(topic, ())]
             self._note(topic, stamps, np.ones(len(stamps)), look.at_ms)
         self._note("lists", [at for at, _ in lists], np.array([many for _, many in lists]), look.at_ms)
@@ -38,14 +37,14 @@ class Throughput:
             return
         grown: dict[str, float] = {}
         for topic in TOPICS:
-            if topic in COUNTED:
+            if topic in look.counted:
                 grown[topic] = len(look.entries.get(topic, ())) + look.skipped.get(topic, 0)
             else:
                 grown[topic] = grown_by(before.ends.get(topic, {}), look.ends.get(topic, {}))
                 self._note(topic, [look.at_ms], np.array([grown[topic]]), look.at_ms)
         grown["lists"] = sum(many for _, many in lists)
         if before.behind:  # history is no throughput
-            grown |= dict.fromkeys((*COUNTED, "lists"), 0)
+            grown |= dict.fromkeys((*look.counted, "lists"), 0)
         seconds = (look.at_ms - before.at_ms) / 1000
         smooth = np.exp(-seconds / 10)  # over about 10 s, so that a figure can be read
         for name in STREAMS:
@@ -64,7 +63,7 @@ class Throughput:
         parts = np.arange(PARTS) / PARTS
         for (start, before), (end, after) in pairwise(look.past):
             for column, topic in enumerate(TOPICS):
-                if topic in COUNTED:
+                if topic in look.counted:
                     continue
                 more = max(0, after.get(topic, 0) - before.get(topic, 0))
                 shares = np.diff((np.arange(PARTS + 1) * more) // PARTS)

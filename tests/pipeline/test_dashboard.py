@@ -30,8 +30,7 @@ def test_the_page_follows_the_log(browser, settings_for):
     reason = "position 14 is beyond the list of 6; <b>check</b> the producer's K"
     writer.put("dead_letters", DeadLetter("clicks", 1, 77, start, b"s9", encode(click), reason), start)
     writer.done()
-    browser.complaints.clear()
-    browser.requests.clear()
+    browser.forget()
     with of_kafka(settings) as page:
         browser.screen(1280, 900)
         browser.open(page.url)

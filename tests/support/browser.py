@@ -80,6 +80,13 @@ class Browser:
         """Go to a page."""
         self.call("Page.navigate", url=url)
 
+    def forget(self) -> None:
+        """Leave the page that a test before has opened, and what it asked for and said."""
+        self.open("about:blank")
+        self.wait("location.href === 'about:blank'")
+        self.requests.clear()
+        self.complaints.clear()
+
     def run(self, script: str) -> Any:
         """Return the value of a JavaScript expression in the page."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)

@@ -1,0 +1,91 @@
+"""Pieces of partitions in, their records out: what a source has decided on is read as far as there is time."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka import TopicPartition
+
+from streams.dashboard.pieces import Piece
+from streams.dashboard.source import Entry
+
+ANSWER_MS = 5_000
+
+
+class PieceReader:
+    """Reads pieces one after another with a consumer of the caller's; what is left is read the next time.
+
+    Parameters
+    ----------
+    topics
+        The short names of the topics by their full names.
+    """
+
+    def __init__(self, topics: Mapping[str, str]) -> None:
+        self.consumer: Any = None
+        self.pieces: dict[TopicPartition, deque[Piece]] = {}  # to read, decided and not read yet
+        self.sizes: tuple[float, float] | None = None  # of the samples: bytes and records an offset, about
+        self._topics = topics
+        self._entries: dict[str, list[Entry]] = {}  # read and not handed out yet
+
+    def add(self, place: TopicPartition, pieces: Sequence[Piece]) -> None:
+        """Note what is to be read of a partition, after what was noted before."""
+        if pieces:
+            self.pieces.setdefault(place, deque()).extend(pieces)
+
+    def handed_out(self) -> dict[str, list[Entry]]:
+        """Return what was read since the last time, by topic."""
+        entries, self._entries = self._entries, {}
+        return entries
+
+    def read(self, places: list[TopicPartition], *, most_bytes: int = 1 << 62) -> None:
+        """Read the pieces of ``places``, or so many bytes of them; the rest is left for the next look."""
+        if not places:
+            return
+        self.consumer.assign(places)  # and never paused: 3.0.12 does not read on what was paused half-way
+        for place in places:
+            self.consumer.seek(place, self.pieces[place][0].start)
+        left, silent = set(places), 0
+        give_up_at = time.monotonic() + ANSWER_MS / 1000
+        while left and most_bytes > 0 and time.monotonic() < give_up_at:
+            batches = self.consumer.poll(timeout_ms=100, max_records=500)
+            for place, records in batches.items():
+                if place in left:
+                    most_bytes -= self._take(place, records)
+            silent = 0 if batches else silent + 1
+            if silent % 3 == 2:  # transactions' markers, perhaps; asked rarely, each answer is a walk over all places
+                for place in left:
+                    self._advance(place, self.consumer.position(place, timeout_ms=ANSWER_MS))
+            left = {place for place in left if self.pieces[place]}
+
+    def _take(self, place: TopicPartition, records: list[Any]) -> int:
+        """Keep those of the records that belong to the piece being read; return their bytes."""
+        piece, topic, size, many = self.pieces[place][0], self._topics[place.topic], 0, 0
+        found = self._entries.setdefault(topic, [])
+        for record in records:
+            if record.offset >= piece.stop:
+                break
+            found.append(
+                Entry(record.partition, record.offset, record.timestamp, record.key, record.value, piece.weight)
+            )
+            size += len(record.value or b"")
+            many += 1
+        if topic == "samples" and many:
+            span = min(records[-1].offset + 1, piece.stop) - piece.start
+            one, density = self.sizes or (size / span, many / span)
+            self.sizes = one + 0.05 * (size / span - one), density + 0.05 * (many / span - density)
+        self._advance(place, records[-1].offset + 1)
+        return size
+
+    def _advance(self, place: TopicPartition, offset: int) -> None:
+        """Go on to ``offset``, or to the next piece."""
+        pieces = self.pieces[place]
+        if offset < pieces[0].stop:
+            pieces[0] = pieces[0]._replace(start=max(offset, pieces[0].start))
+            return
+        pieces.popleft()
+        if pieces:
+            self.consumer.seek(place, pieces[0].start)
