@@ -45,7 +45,7 @@ export function flow(data) {
     const tile = box.children[index];
     const still = !data.status.consumers; // an archive has no now: what counts is how much there is
     tile.querySelector("b").textContent = still ? count(total(bins(data.flow, column, 0))) : number(data.rates?.[name]);
-    tile.querySelector(".figure span").textContent = still ? " in all" : " a second";
+    tile.querySelector(".figure span").textContent = still ? (data.window === "all" ? " in all" : " in this window") : " a second";
     if (name === "lists") tile.querySelector("small").textContent = ["joined", sampled(data.status.share)].filter(Boolean).join(" · ");
     const points = bins(data.flow, column, 0, 2).slice(0, -1).map((point) => point[1]);
     spark(tile.querySelector(".mini"), points, { width: 200, area: true });
