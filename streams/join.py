@@ -218,11 +218,14 @@ class SessionJoin:
         if clicks_ms is not None:
             self.clicks.idle_at(clicks_ms)
 
-    def cut(self, clock_ms: int) -> Cut:
-        """Close what was shown before ``clock_ms`` − wait; return all news since the last cut, and where it stands."""
+    def cut(self, clock_ms: int, *, most_bytes: int | None = None) -> Cut:
+        """Close what was shown before ``clock_ms`` − wait; return all news since the last cut, and where it stands.
+
+        With ``most_bytes`` no more lists are closed than make about so many bytes; the next cut goes on.
+        """
         if self.rebuilding:
             raise ValueError("a join must reread all that was processed before it can go on")
-        self._settle(clock_ms - self._wait_ms)
+        self._settle(clock_ms - self._wait_ms, most_bytes)
         first_click = min(self._lists.first_click(), self._waiting.first_offset(self.clicks.offset))
         clicks = self.clicks.place_before(first_click)
         place = self.impressions.offset_before
@@ -246,12 +249,16 @@ class SessionJoin:
         news.early_clicks = news.orphan_clicks = 0
         return cut
 
-    def _settle(self, emit_before: int) -> None:
+    def _settle(self, emit_before: int, most_bytes: int | None = None) -> None:
         """Emit, forget and dismiss what the clocks have passed; a list is out before it is forgotten."""
         forget_before = min(self.impressions.floor, self.clicks.floor)
-        self._emitted_before = max(self._emitted_before, emit_before, forget_before)
+        if not self.rebuilding:  # nothing that was not out may seem so
+            emit_before = max(emit_before, forget_before)
+            if most_bytes is not None:
+                emit_before = self._lists.within(emit_before, most_bytes)
+            self._emitted_before = max(self._emitted_before, emit_before)
         self._lists.emit(self._emitted_before)
-        self._lists.forget(forget_before)
+        self._lists.forget(min(forget_before, self._emitted_before))
         gone = self._waiting.dismiss(self.impressions.floor - self._accept.future_ms)
         self._late([click.record for click in gone], [click.impression_id for click in gone])
         self.ledger.waiting = len(self._waiting)
@@ -330,5 +337,5 @@ def _shift(ledger: Ledger, name: str, count: int, others: Sequence[str]) -> None
 def _clock(part: LogPart, horizon_ms: int) -> LogClock:
     eras = list(part.eras)
     if not eras or eras[-1].horizon_ms != horizon_ms:
-        eras.append(Era(part.processed, horizon_ms))
+        eras.append(Era(part.processed, horizon_ms, part.floor))
     return LogClock(part.place, eras)

@@ -35,6 +35,7 @@ from streams.topics import Topics, admin, require
 log = logging.getLogger(__name__)
 
 CUT_EVERY_S = 0.25
+CUT_BYTES = 32 << 20  # of samples in one transaction, which must end in time however many lists close at once
 POLL_MS, POLL_RECORDS = 50, 4_000
 IDLE_CHECK_S, IDLE_MARGIN_MS = 5.0, 60_000
 OVERHEAD_BYTES = 260  # of a list, beside its positions: id, dictionary entry and the columns of whole lists
@@ -250,7 +251,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         entries: dict[int, Entries] = {}
         for partition, pair in self._pairs.items():
             if not pair.join.rebuilding:
-                cut = pair.cut(now_ms)
+                cut = pair.cut(now_ms, most_bytes=CUT_BYTES // len(self._pairs))
                 encoded = cut.commit.encode(self._ids)
                 if pair.is_news(cut, encoded):
                     cuts[partition], entries[partition] = cut, encoded

@@ -10,8 +10,9 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from learner.samples import NO_ITEM
 from schemas.records import Impression
-from streams.joining.batches import MAX_RECORD_BYTES, list_bytes
+from streams.joining.batches import MAX_ID_BYTES, MAX_RECORD_BYTES, list_bytes
 
 UNKNOWN = -1  # the number of a bucket that nobody configured
 
@@ -82,7 +83,7 @@ class Acceptance:
     @property
     def hash(self) -> str:
         """Name of these rules: two joins with the same hash accept the same events (time apart)."""
-        return sha256(json.dumps([1, self.future_ms, self._limits]).encode()).hexdigest()[:16]
+        return sha256(json.dumps([2, self.future_ms, self._limits]).encode()).hexdigest()[:16]
 
     @property
     def _limits(self) -> list[Limits]:
@@ -114,6 +115,12 @@ class Acceptance:
         context_bytes = np.array([len(impression.contexts) for impression in impressions], np.int64)
         bad = (bucket == UNKNOWN) | (size > self._longest[bucket]) | (context_bytes != size * self._row_bytes[bucket])
         bad |= (rendered < 1) | (rendered > size) | (shown_at > timestamps + self.future_ms)
+        id_chars = np.array([len(impression.impression_id) for impression in impressions])
+        for index in np.flatnonzero(id_chars > MAX_ID_BYTES // 4).tolist():  # a character takes up to 4 bytes
+            bad[index] |= len(impressions[index].impression_id.encode()) > MAX_ID_BYTES
+        items = np.frombuffer(b"".join([impression.items for impression in impressions]), "<i8")
+        if len(items) and items.min() == NO_ITEM:
+            bad |= np.add.reduceat(np.append(items == NO_ITEM, False), np.cumsum(size) - size) > 0
         refused = {
             index: self._why(impressions[index], int(timestamps[index])) for index in np.flatnonzero(bad).tolist()
         }
@@ -150,6 +157,10 @@ class Acceptance:
         if len(impression.contexts) != 4 * size * bucket.dim:
             found = len(impression.contexts) / (4 * size)
             return f"contexts have {found:g} numbers an item; bucket {bucket.name!r} wants {bucket.dim}"
+        if len(impression.impression_id.encode()) > MAX_ID_BYTES:
+            return f"an impression id of {len(impression.impression_id.encode())} bytes; at most {MAX_ID_BYTES}"
+        if (impression.items_array == NO_ITEM).any():
+            return f"item {NO_ITEM}, which stands for no item; take another id"
         if not 1 <= impression.rendered <= size:
             return f"{impression.rendered} positions rendered of a list of {size}; wanted 1 to {size}"
         ahead = (impression.shown_at_ms - timestamp_ms) / 1000

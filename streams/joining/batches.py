@@ -13,12 +13,12 @@ from schemas.records import SampleBatch
 MAX_RECORD_BYTES = 512 * 1024
 _RECORD_BYTES = 512  # header, bucket name, dimension and the lengths of 13 columns
 _LIST_BYTES = 1 + 1 + 8 + 4 + 8 + 4 + 8 + 4  # the columns with an entry per list, and the length of its id
-_ID_BYTES = 256  # what a list's id may take when a bucket is checked
+MAX_ID_BYTES = 256  # of a list's id
 
 
 def list_bytes(rows: int, dim: int) -> int:
-    """Return how many bytes a list of ``rows`` rows takes in a record, at most (with an id of common length)."""
-    return rows * (18 + 4 * dim) + _LIST_BYTES + _ID_BYTES
+    """Return how many bytes a list of ``rows`` rows takes in a record, at most."""
+    return rows * (18 + 4 * dim) + _LIST_BYTES + MAX_ID_BYTES
 
 
 class Lists(NamedTuple):

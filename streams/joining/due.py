@@ -45,6 +45,13 @@ class Due:
             heappush(self._order, cell)
         self._cells[cell].append(slots)
 
+    def before(self, limit: int, times: NDArray[np.int64]) -> Slots:
+        """Return the slots that ``pop_before`` would, and let them stay."""
+        last = limit // self._cell_ms
+        found = [slots for cell in self._order if cell <= last for slots in self._cells[cell]]
+        slots = np.concatenate(found) if found else np.empty(0, np.int32)
+        return slots[times[slots] < limit]
+
     def pop_before(self, limit: int, times: NDArray[np.int64]) -> Slots:
         """Remove and return the slots whose entry in the column ``times`` is below ``limit``."""
         gone: list[Slots] = []

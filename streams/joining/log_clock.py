@@ -21,10 +21,14 @@ class Place(NamedTuple):
 
 
 class Era(NamedTuple):
-    """From this offset on, events were judged with this horizon H."""
+    """From this offset on, events were judged with this horizon H, and no lower floor than this.
+
+    The floor is what idleness had raised it to when the era began: under a longer H the records do not say it.
+    """
 
     offset: int
     horizon_ms: int
+    floor: int = NEVER
 
 
 class LogClock:
@@ -49,8 +53,9 @@ class LogClock:
             raise ValueError(f"offsets must rise from {self.offset}, got {offsets[0]} to {offsets[-1]}")
         clocks = np.maximum.accumulate(np.maximum(timestamps, self.clock))
         horizon = np.array([era.horizon_ms for era in self.eras])
+        lowest = np.array([era.floor for era in self.eras])
         era = np.searchsorted([era.offset for era in self.eras], offsets, side="right") - 1
-        floors = np.maximum.accumulate(np.maximum(clocks - horizon[era], self.floor))
+        floors = np.maximum.accumulate(np.maximum(np.maximum(clocks - horizon[era], lowest[era]), self.floor))
         self._note_places(offsets, clocks, floors)
         self.offset, self.clock, self.floor = next_offset, int(clocks[-1]), int(floors[-1])
         return floors

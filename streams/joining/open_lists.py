@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from schemas.records import Impression
 from streams.joining import batches
 from streams.joining.acceptance import Acceptance
+from streams.joining.batches import list_bytes
 from streams.joining.clicks import Clicks
 from streams.joining.due import Slots
 from streams.joining.forgotten import Forgotten
@@ -245,6 +246,18 @@ class OpenLists:
             self._ledger.corrections += len(corrected)
             name = self._accept.buckets[number].name
             self._news.sample(batches.correct(name, self._news.partition, old, shelf.lists(corrected)))
+
+    def within(self, before_ms: int, most_bytes: int) -> int:
+        """Return a time up to ``before_ms``, before which ``emit`` writes about so many bytes, and one list at least."""
+        due = [shelf.shown_at[shelf.to_close.before(before_ms, shelf.shown_at)] for shelf in self._shelves[:-1]]
+        sizes = [list_bytes(bucket.positions, bucket.dim) for bucket in self._accept.buckets]
+        if sum(size * len(shown_at) for size, shown_at in zip(sizes, due, strict=True)) <= most_bytes:
+            return before_ms
+        shown_at = np.concatenate(due)
+        order = np.argsort(shown_at)
+        shown_at = shown_at[order]
+        taken = np.cumsum(np.repeat(sizes, [len(times) for times in due])[order])
+        return max(int(shown_at[np.searchsorted(taken, most_bytes, side="right")]), int(shown_at[0]) + 1)
 
     def emit(self, before_ms: int) -> None:
         """Write the lists shown before ``before_ms`` that are not out yet."""

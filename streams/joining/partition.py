@@ -128,6 +128,6 @@ class Pair:
         self.committed, self.committed_at = entries, time.monotonic()
         self.moved_to = cut.commit.impressions.processed, cut.commit.clicks.processed
 
-    def cut(self, now_ms: int) -> Cut:
-        """Return what is to be written now."""
-        return self.join.cut(self.closing_clock(now_ms))
+    def cut(self, now_ms: int, *, most_bytes: int) -> Cut:
+        """Return what is to be written now; of the lists that close, so many bytes."""
+        return self.join.cut(self.closing_clock(now_ms), most_bytes=most_bytes)

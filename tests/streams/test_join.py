@@ -343,3 +343,66 @@ def test_a_bucket_whose_correction_fits_no_record_is_refused():
         Acceptance({"main": replace(BUCKET, positions=50, dim=2000)}, future_ms=0)
     with pytest.raises(ValueError, match="at least one bucket"):
         Acceptance({}, future_ms=0)
+
+
+def test_an_id_that_could_fill_a_record_and_an_item_that_means_none_are_refused_alone():
+    world = World()
+    world.show("i" * 64)
+    world.show("ß" * 200)
+    world.show("a", items=np.array([128, 0, 128, 2**62, 1, -(2**63) + 1], "<i8").tobytes())
+    world.show("b", items=np.array([5, 6, 7, 8, -(2**63), 9], "<i8").tobytes())
+    cut = world.cut(WAIT / 1000 + 1)
+    reasons = {letter.offset: letter.reason for letter in cut.dead_letters}
+    assert reasons == {
+        1: "an impression id of 400 bytes; at most 256",
+        3: "item -9223372036854775808, which stands for no item; take another id",
+    }
+    assert [name for batch in cut.samples for name in batch.impression_ids] == ["i" * 64, "a"]
+
+
+def test_lists_that_close_all_at_once_are_written_in_pieces():
+    world = World()
+    for number in range(50):
+        world.show(f"i{number:02}", at=number / 10)
+    names, cuts = [], 0
+    resume = None
+    while len(names) < 50:
+        cut = world.join.cut(T0 + 10 * WAIT, most_bytes=10 * 1024)
+        names += [name for batch in cut.samples for name in batch.impression_ids]
+        assert sum(len(encode(batch)) for batch in cut.samples) < 20 * 1024
+        cuts, resume = cuts + 1, cut.commit
+    assert names == [f"i{number:02}" for number in range(50)]
+    assert cuts == 3
+    assert (resume.ledger.lists, resume.ledger.open) == (50, 0)
+
+
+def test_a_list_that_was_too_late_stays_so_after_the_horizon_has_grown():
+    accept = Acceptance({"main": BUCKET}, future_ms=FUTURE)
+
+    def join(resume, lateness_s):
+        return SessionJoin(accept, wait_ms=WAIT, lateness_ms=lateness_s * 1000, resume=resume)
+
+    def at(offset, second, event):
+        return Logged(offset, T0 + second * 1000, b"s", encode(event))
+
+    def shown(name, second):
+        items, contexts = np.arange(6, dtype="<i8").tobytes(), bytes(4 * 12)
+        return Impression(name, "s", "main", "u", T0 + second * 1000, items, contexts, 6)
+
+    first, second = at(0, 0, shown("x", 0)), at(1, 500, shown("y", 300))
+    one = join(None, 60)
+    one.add_impressions([first])
+    one.idle(impressions_ms=T0 + 500_000)  # so nothing shown before 380 s is in time any more
+    commit = one.cut(T0).commit
+    two = join(commit, 1000)
+    two.add_impressions([record for record in [first] if record.offset >= commit.impressions.place.offset], 1)
+    two.add_impressions([second])
+    cut = two.cut(T0 + 500_000)
+    assert [letter.offset for letter in cut.dead_letters] == [1]
+    three = join(cut.commit, 1000)
+    for record in (first, second):
+        if record.offset >= cut.commit.impressions.place.offset:
+            three.add_impressions([record])
+    assert not three.rebuilding
+    three.add_clicks([at(0, 501, Click("y", "s", 1, T0 + 310_000))])
+    assert three.cut(T0 + 600_000).samples == []

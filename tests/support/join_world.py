@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.join import SessionJoin
+from streams.join import Cut, SessionJoin
 from streams.joining.acceptance import Acceptance
 from streams.joining.offsets import Commit
 from streams.settings import Bucket
@@ -154,8 +154,17 @@ class Reader:
             self.feed("clicks", 3)
 
     def cut(self, clock: int) -> None:
+        self.take(self.join_cut(clock))
+
+    def cut_a_little(self, clock: int) -> None:
+        """One list, or those of one time."""
+        self.take(self.join_cut(clock, most_bytes=1))
+
+    def join_cut(self, clock: int, **options: int) -> Cut:
         self.rebuild()
-        cut = self.join.cut(clock)
+        return self.join.cut(clock, **options)
+
+    def take(self, cut: Cut) -> None:
         for batch in cut.samples:
             self.samples.update(signed_lists(batch))
         self.dead.update((letter.topic, letter.offset) for letter in cut.dead_letters)
@@ -247,7 +256,8 @@ def random_plan(rng: Random) -> list[tuple[str, int]]:
     for _ in range(80):
         plan.append(("impressions" if rng.random() < lean else "clicks", rng.randint(1, 8)))
         if rng.random() < 0.5:
-            plan.append(("cut", rng.choice([0, rng.randint(20, 200)])))
+            how = rng.choice(["cut", "cut", "cut_a_little"])
+            plan.append((how, rng.choice([0, rng.randint(20, 200)])))
         if rng.random() < 0.15:
             plan.append(("idle", rng.randint(0, 3)))
         if rng.random() < 0.15:
