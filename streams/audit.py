@@ -15,7 +15,7 @@ from streams.archiving.source import LogSource
 from streams.joining.commits import join_commits
 from streams.ledger import Ledger
 from streams.replay import plan_of, replay
-from streams.sample_lists import names
+from streams.sample_lists import ListName, names
 from streams.settings import Settings
 
 EVENTS = ("impressions", "clicks")
@@ -28,6 +28,8 @@ class BucketCount:
     lists: int = 0  # that were learned once
     corrections: int = 0
     taken_back: int = 0  # by `glimpse unlearn`
+    again: int = 0  # of those, what had been taken back before
+    gone: set[ListName] = field(default_factory=set)  # the lists that were taken back
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class Written:
                 total.lists += count.lists
                 total.corrections += count.corrections
                 total.taken_back += count.taken_back
+                total.again += count.again
         return total
 
 
@@ -77,7 +80,10 @@ def count_samples(batches: Iterable[SampleBatch], counts: dict[tuple[int, str], 
             pairs = min(added[name], removed[name])
             count.corrections += pairs
             count.lists += added[name] - pairs
-            count.taken_back += removed[name] - pairs
+            if alone := removed[name] - pairs:
+                count.taken_back += alone
+                count.again += alone - (name not in count.gone)
+                count.gone.add(name)
 
 
 def count_written(source: LogSource) -> Written:
@@ -88,6 +94,7 @@ def count_written(source: LogSource) -> Written:
             continue
         begins = []
         for partition in range(source.partitions(topic)):
+            source.settle(topic, partition)  # else what a commit counts may be hidden behind an open transaction
             first, end = source.bounds(topic, partition)
             begins.append(first)
             for block in source.read(topic, partition, first, end):
@@ -137,6 +144,7 @@ def audit(source: LogSource, settings: Settings) -> Audit:
     ledgers = {number: commit.ledger for number, commit in after.items()}
     result = Audit(ledgers, written, {})
     _unbalanced(result)
+    _overdrawn(result)
     least = {number: commit.ledger for number, commit in before.items()}
     for number, most in ledgers.items():
         low = least.get(number, Ledger())
@@ -164,6 +172,7 @@ def _rejoined(source: LogSource, settings: Settings) -> Audit:
     done = replay(plan)
     result = Audit(done.ledgers, count_written(source), gaps_of(source), notes=notes)
     _unbalanced(result)
+    _overdrawn(result)
     for number, ledger in done.ledgers.items():
         if source.has("samples") and "samples" in result.written.whole:
             found, most = result.written.of(number).lists, ledger.lists + ledger.open
@@ -180,6 +189,17 @@ def _unbalanced(result: Audit) -> None:
         if not ledger.balanced:
             counts = ", ".join(f"{name} {count}" for name, count in ledger.counts().items())
             result.problems.append(f"partition {number} does not balance: {counts}")
+
+
+def _overdrawn(result: Audit) -> None:
+    for (number, bucket), count in sorted(result.written.samples.items()):
+        name = f"partition {number}, {bucket}"
+        if count.again:
+            result.problems.append(
+                f"{name}: lists were taken back that had been taken back before, {count.again} times"
+            )
+        if "samples" in result.written.whole and count.taken_back > count.lists:
+            result.problems.append(f"{name}: {count.taken_back} lists were taken back of {count.lists} that were there")
 
 
 def _between(result: Audit, number: int, what: str, found: int, low: int, high: int) -> None:

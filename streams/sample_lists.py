@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from schemas.records import SampleBatch
 
 
+class NotOnce(ValueError):
+    """Lists that the samples hold twice, or that were taken back more often than they were learned."""
+
+
 class ListName(NamedTuple):
     """One list: its impression, and where that stands."""
 
@@ -60,10 +64,16 @@ class NetLists:
         wrong = {name: net for name, (net, _, _) in self._found.items() if net not in (0, 1)}
         if wrong:
             name, net = next(iter(wrong.items()))
-            raise ValueError(
-                f"{len(wrong)} lists are in the samples {net} times in the net, the first: {name.impression_id!r} of "
-                f"impressions {name.partition} at offset {name.offset}; was the join started from a time before its "
-                "commit? See: glimpse ledger"
+            was = (
+                "taken back more often than learned (or the samples that they were learned from are deleted)"
+                if net < 0
+                else "learned more than once (was the join started from a time before its commit?)"
+            )
+            raise NotOnce(
+                f"{len(wrong)} lists of the range are not once or never in the samples; the first, "
+                f"{name.impression_id!r} of impressions {name.partition} at offset {name.offset}, is there {net} times "
+                f"in the net: {was}. So nothing is taken back; glimpse ledger tells how many of each bucket, and "
+                "glimpse replay kafka --events what the bucket should hold"
             )
         return {name: (place, shown) for name, (net, place, shown) in self._found.items() if net == 1}
 

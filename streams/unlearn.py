@@ -53,7 +53,10 @@ class Unlearning:
 def plan_unlearning(
     source: LogSource, settings: Settings, *, bucket: str, from_ms: int, to_ms: int, commits: Mapping[int, Commit]
 ) -> Unlearning:
-    """Return the lists of a bucket shown in a range that are learned, and that no click can change any more."""
+    """Return the lists of a bucket shown in a range that are learned, and that no click can change any more.
+
+    An open transaction would hide what another one took back or corrected since it began, so it is waited for.
+    """
     if bucket not in settings.buckets:
         raise UnlearnError(f"no bucket {bucket!r} in the settings; there: {', '.join(settings.buckets) or 'none'}")
     if not from_ms < to_ms:
@@ -64,6 +67,7 @@ def plan_unlearning(
         )
     forgotten = {number: min(commit.impressions.floor, commit.clicks.floor) for number, commit in commits.items()}
     partition = home(bucket, source.partitions("samples"))
+    source.settle("samples", partition)  # after the commits, so that all that they count is seen
     net = NetLists(from_ms, to_ms)
     for offset, batch in read_samples(source, partition, bucket):
         net.add(offset, batch)

@@ -18,10 +18,15 @@ from streams.topics import admin
 
 TOPICS = ("impressions", "clicks", "samples", "parameters", "dead-letters", "late-clicks")
 _PATIENCE_S = 30.0
+SETTLED_WITHIN_S = 20.0  # a killed join holds its transaction open that long at most
 
 
 class RangeError(ValueError):
     """A range of a log that is empty, or that the log no longer has."""
+
+
+class TransactionOpen(RuntimeError):
+    """Records that nobody can read yet, since a transaction that stands before them is open."""
 
 
 class LogSource(Protocol):
@@ -41,6 +46,9 @@ class LogSource(Protocol):
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Return the first offset that a partition still has, and its end."""
+
+    def settle(self, topic: str, partition: int, *, within_s: float = SETTLED_WITHIN_S) -> None:
+        """Wait until all that was written to a partition before can be read, or raise TransactionOpen."""
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the first offset stamped at or after ``time_ms``, or the end."""
@@ -79,6 +87,9 @@ class ArchiveSource:
         log = self.archive.log(topic, partition)
         return log.start, log.end
 
+    def settle(self, topic: str, partition: int, *, within_s: float = SETTLED_WITHIN_S) -> None:
+        """Return at once: only committed records are archived."""
+
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the first offset stamped at or after ``time_ms``, or the end."""
         log = self.archive.log(topic, partition)
@@ -104,7 +115,7 @@ class KafkaSource:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._found: dict[str, tuple[str, int]] = {}
-        self._asking: KafkaConsumer | None = None  # for bounds; each read has its own
+        self._asking: dict[str, KafkaConsumer] = {}  # for bounds, by isolation level; each read has its own
 
     def where(self) -> str:
         """Return the broker's address."""
@@ -145,24 +156,24 @@ class KafkaSource:
         self._known(topic)
         return TopicPartition(self.settings.topic_prefix + topic, partition)
 
-    def _consumer(self) -> KafkaConsumer:
+    def _consumer(self, level: str = "read_committed") -> KafkaConsumer:
         try:
             return KafkaConsumer(
                 **self.settings.kafka_client(),
                 group_id=None,
                 enable_auto_commit=False,
                 auto_offset_reset="none",
-                isolation_level="read_committed",
+                isolation_level=level,
                 max_partition_fetch_bytes=8 << 20,
                 max_poll_records=4000,
             )
         except KafkaError as error:
             raise SourceAway(f"{self.where()} does not answer: {error}") from error
 
-    def _ask(self) -> KafkaConsumer:
-        if self._asking is None:
-            self._asking = self._consumer()
-        return self._asking
+    def _ask(self, level: str = "read_committed") -> KafkaConsumer:
+        if level not in self._asking:
+            self._asking[level] = self._consumer(level)
+        return self._asking[level]
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Return the first offset that is kept, and the end of what is committed."""
@@ -171,6 +182,24 @@ class KafkaSource:
             return self._ask().beginning_offsets([place])[place], self._ask().end_offsets([place])[place]
         except KafkaError as error:
             raise SourceAway(f"{self.where()} does not answer: {error}") from error
+
+    def settle(self, topic: str, partition: int, *, within_s: float = SETTLED_WITHIN_S) -> None:
+        """Wait until all that was written to a partition before can be read, or raise TransactionOpen.
+
+        A committed reader's end is the last stable offset: it hides what others committed behind an open transaction.
+        """
+        place, give_up_at = self._place(topic, partition), time.monotonic() + within_s
+        try:
+            written_to = self._ask("read_uncommitted").end_offsets([place])[place]
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+        while self.bounds(topic, partition)[1] < written_to:
+            if time.monotonic() > give_up_at:
+                raise TransactionOpen(
+                    f"a transaction is open on {place.topic} {partition} of {self.where()}, and hides what was written "
+                    "after it began; run it again in 20 s"
+                )
+            time.sleep(0.1)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the first offset stamped at or after ``time_ms``, or the end."""
@@ -183,9 +212,8 @@ class KafkaSource:
 
     def close(self) -> None:
         """Let go of the broker."""
-        if self._asking is not None:
-            self._asking.close()
-            self._asking = None
+        while self._asking:
+            self._asking.popitem()[1].close()
 
     def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[LogBlock]:
         """Yield the blocks of a range; ``stop`` must not lie beyond the end."""

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import threading
 import time
 from dataclasses import replace
 from uuid import uuid4
@@ -9,13 +10,15 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from jobs import GLIMPSE, Jobs, wait_until
+from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from traffic import DIM, K, examination, publish, traffic
 
 from streams import topics
 from streams.archive import Archive
 from streams.archiving.copy import copy
-from streams.archiving.source import ArchiveSource, KafkaSource
+from streams.archiving.source import ArchiveSource, KafkaSource, TransactionOpen
+from streams.audit import audit
 from streams.learn import samples_of
 from streams.learning.owner import home
 from streams.parameters import KafkaParameters
@@ -27,7 +30,7 @@ from streams.replaying.ranges import parse_time, time_text
 from streams.settings import Bucket, Settings
 from streams.snapshots import Newest
 from streams.topics import Topics
-from streams.unlearn import read_samples
+from streams.unlearn import read_samples, unlearn
 
 BUCKETS = {
     "ubm": Bucket("ubm", "ubm-linucb", DIM, K, examination(1), ridge="safe"),
@@ -176,7 +179,7 @@ def test_the_command_says_what_it_did(live, tmp_path):
 
 
 def test_a_wave_is_taken_back_while_the_learner_runs_and_the_ledger_balances(live, tmp_path):
-    """Last in this file, since it changes what is learned."""
+    """Last in this file but one, since it changes what is learned."""
     settings, archive, wanted, toml = live
     source = ArchiveSource(archive)
     shown = [batch.shown_at_ms_array.min() for _, batch in read_samples(source, home("ubm", 2), "ubm")]
@@ -219,3 +222,38 @@ def test_a_wave_is_taken_back_while_the_learner_runs_and_the_ledger_balances(liv
     books = glimpse("ledger")
     assert books.returncode == 0, books.stderr
     assert sum(int(number) for number in re.findall(r"(\d+) taken back", books.stdout)) == lists
+
+
+def wave(archive) -> dict[str, int]:
+    """A range of time in the middle of the run."""
+    shown = [batch.shown_at_ms_array.min() for _, batch in read_samples(ArchiveSource(archive), home("ubm", 2), "ubm")]
+    return {"from_ms": int(min(shown)) + 20_000, "to_ms": int(min(shown)) + 30_000}
+
+
+def test_nothing_is_taken_back_behind_an_open_transaction(live):
+    """It would hide what was taken back before, so that a second time took it back twice."""
+    settings, archive, _, _ = live
+    partition, samples = home("ubm", 2), Topics.of(settings).samples
+    producer = KafkaProducer(**settings.kafka_client(), transactional_id=f"{settings.topic_prefix}slow")
+    producer.init_transactions()
+    source = KafkaSource(settings)
+    try:
+        producer.begin_transaction()
+        producer.send(samples, b"not yet", b"nobody", partition=partition).get(timeout=20)
+        with pytest.raises(TransactionOpen, match=rf"a transaction is open on {samples} {partition} of Kafka"):
+            source.settle("samples", partition, within_s=0.5)
+        before = source.bounds("samples", partition)[1]
+        end = threading.Timer(3.0, producer.abort_transaction)
+        end.daemon = True
+        end.start()
+        begun = time.monotonic()
+        done = unlearn(settings, bucket="ubm", **wave(archive))
+        assert time.monotonic() - begun > 2, "it waited"
+        assert len(done.places) > 30
+        end.join()
+        assert source.bounds("samples", partition)[1] > before
+        assert unlearn(settings, bucket="ubm", **wave(archive)).places == []
+    finally:
+        producer.close(timeout=10)
+        source.close()
+    assert audit(KafkaSource(settings), settings).problems == []

@@ -6,11 +6,14 @@ import shutil
 import pytest
 from replay_runs import LISTS, SETTINGS, play, rewrite
 
-from schemas.codec import decode
+from schemas.codec import decode, encode
 from schemas.records import SampleBatch
 from streams.archive import Archive
+from streams.archiving.log_block import LogRecord
 from streams.audit import audit
+from streams.learning.owner import home
 from streams.replay import open_source
+from streams.sample_lists import take_back
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,26 @@ def test_a_sample_that_is_there_twice_is_named(own):
     assert any("lists in samples, the ledger says" in problem for problem in audited(own).problems)
 
 
+@pytest.mark.parametrize("share", [1, 8])
+def test_lists_that_were_taken_back_twice_are_named(own, share):
+    found = [decode(record.value, SampleBatch) for record in records_of(own, "samples", home("ubm", 2))]
+    ubm = [batch for batch in found if batch.bucket == "ubm" and (batch.signs_array > 0).all()]
+    assert ubm
+    gone = [encode(take_back(batch, range(len(batch.impression_ids)))) for batch in ubm[::share]]
+
+    def unlearned(records: list) -> list:
+        return records + [LogRecord(records[-1].offset + 1 + n, 0, b"ubm", value) for n, value in enumerate(gone)]
+
+    rewrite(own, "samples", unlearned, partition=home("ubm", 2))
+    assert audited(own).problems == []
+    rewrite(own, "samples", unlearned, partition=home("ubm", 2))
+    problems = audited(own).problems
+    assert all("had been taken back before" in problem or "that were there" in problem for problem in problems)
+    lists = sum(len(batch.impression_ids) for batch in ubm[::share])
+    assert sum(int(problem.split()[-2]) for problem in problems if problem.endswith("times")) == lists
+    assert any(problem.endswith("that were there") for problem in problems) == (share == 1), "a net below 0"
+
+
 def test_a_lost_correction_is_named(run, tmp_path):
     folder = shutil.copytree(run, tmp_path / "own")
     is_correction = [-1 in decode(r.value, SampleBatch).signs_array for r in records_of(folder, "samples")]
@@ -65,8 +88,8 @@ def test_a_lost_correction_is_named(run, tmp_path):
     assert any("corrections in samples, the ledger says" in problem for problem in audited(folder).problems)
 
 
-def records_of(folder, topic):
-    return [record for block in Archive(folder).log(topic, 0).read() for record in block.records()]
+def records_of(folder, topic, partition=0):
+    return [record for block in Archive(folder).log(topic, partition).read() for record in block.records()]
 
 
 @pytest.mark.parametrize("topic", ["impressions", "clicks"])

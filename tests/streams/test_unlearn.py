@@ -13,7 +13,7 @@ from streams.archiving.log_block import LogBlock, LogRecord
 from streams.joining.commits import join_commits
 from streams.learn import samples_of
 from streams.replay import open_source, plan_of, replay
-from streams.sample_lists import NetLists, names, take_back
+from streams.sample_lists import NetLists, NotOnce, names, take_back
 from streams.unlearn import UnlearnError, batches_of, effect, plan_unlearning
 
 WAVE = {"from_ms": START + 10_000, "to_ms": START + 25_000}
@@ -141,7 +141,12 @@ def test_a_list_that_is_there_twice_is_refused_by_name(run):
     net = NetLists(0, 1 << 62)
     net.add(0, batch)
     net.add(1, batch)
-    with pytest.raises(ValueError, match=f"2 times in the net, the first: {names(batch)[0].impression_id!r}"):
+    first, everything = f"{names(batch)[0].impression_id!r}.*", range(len(batch.impression_ids))
+    with pytest.raises(NotOnce, match=f"{first}is there 2 times in the net: learned more than once"):
         net.learned()
-    net.add(2, take_back(batch, range(len(batch.impression_ids))))
+    net.add(2, take_back(batch, everything))
     assert set(net.learned()) == set(names(batch))
+    for offset in (3, 4):
+        net.add(offset, take_back(batch, everything))
+    with pytest.raises(NotOnce, match=f"{first}is there -1 times in the net: taken back more often than learned"):
+        net.learned()
