@@ -100,6 +100,12 @@ class LocalServer(ABC):
     def pause(self) -> None:
         """Freeze the server (SIGSTOP): it keeps its connections and answers nothing."""
         self._signal(signal.SIGSTOP)
+        give_up_at = time.monotonic() + 2
+        # a busy machine stops its threads one by one, and any of them may still answer (seen on Linux, told in /proc)
+        while any(state(task) != "T" for task in Path(f"/proc/{self.pid}/task").glob("*/stat")):
+            if time.monotonic() > give_up_at:
+                return
+            time.sleep(0.001)
 
     def resume(self) -> None:
         """Let a paused server go on."""
@@ -171,3 +177,11 @@ def command_line(pid: int) -> str:
             return ""
     shown = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return shown.stdout
+
+
+def state(stat: Path) -> str:
+    """Return the letter for what a thread does, T when it is stopped or has ended."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "T"
