@@ -60,7 +60,7 @@ def test_a_job_runs_a_command_with_settings_that_are_accepted(name):
 def test_no_port_is_taken_twice_and_lag_can_be_scraped():
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len(set(ports)) == len(ports)
-    assert {"127.0.0.1:6066:6066", "127.0.0.1:6067:6067", "127.0.0.1:6068:6068"} <= set(ports)
+    assert {"127.0.0.1:6066:6066", "127.0.0.1:6067:6067", "127.0.0.1:6069:6069"} <= set(ports)
 
 
 def test_the_image_is_made_of_files_that_are_there_and_let_in():
