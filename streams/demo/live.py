@@ -7,9 +7,13 @@ import sys
 import time
 import uuid
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, Self
+
+from kafka.errors import KafkaError
 
 from streams import app, join_job, topics
 from streams.client import EventWriter
@@ -25,21 +29,29 @@ PATIENCE_S = 60.0  # for both jobs to be up
 
 
 class LiveLoop:
-    """The same loop as the embedded runner, at the pace of the clock: topics of its own, a join and a learn process."""
+    """The same loop as the embedded runner, at the pace of the clock: topics of its own, a join and a learn process.
+
+    The topics are deleted in the end, also after Ctrl-C.
+    """
 
     def __init__(self, settings: Settings) -> None:
         prefix = f"demo-{uuid.uuid4().hex[:8]}-"
         self.settings = replace(settings, topic_prefix=prefix, web_port=0, join_web_port=0, redis=None)
-        topics.create(self.settings)
         spawn = multiprocessing.get_context("spawn")
         self._jobs = [
             spawn.Process(target=run_join, args=(self.settings,), name="join", daemon=True),
             spawn.Process(target=run_learn, args=(self.settings,), name="learn", daemon=True),
         ]
-        for job in self._jobs:
-            job.start()
-        self._events = EventWriter(self.settings)
         self._rankers: list[Ranker] = []
+        topics.create(self.settings)
+        with ExitStack() as begun:
+            begun.callback(delete_topics, self.settings)
+            for job in self._jobs:
+                begun.callback(end, job)
+                job.start()
+            self._events = EventWriter(self.settings)
+            begun.callback(self._events.close)
+            self._ending = begun.pop_all()
 
     def append(self, events: Iterable[Event], *, at_ms: int) -> None:
         """Write events to Kafka once the clock has come to ``at_ms``."""
@@ -82,13 +94,32 @@ class LiveLoop:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for ranker in self._rankers:
-            ranker.close()
-        self._events.close()
-        for job in self._jobs:
-            job.terminate()
-        for job in self._jobs:
-            job.join(15)
+        with self._ending:
+            for ranker in self._rankers:
+                ranker.close()
+            for job in self._jobs:
+                job.terminate()  # both, and then wait
+
+
+def end(job: BaseProcess) -> None:
+    """End a process that was started."""
+    if job.pid is not None:
+        job.terminate()
+        job.join(15)
+        job.kill()
+        job.join()
+
+
+def delete_topics(settings: Settings) -> None:
+    """Delete the topics of a demo, or say which are left and how to delete them."""
+    try:
+        with topics.admin(settings) as client:
+            there = [name for name in client.list_topics() if name.startswith(settings.topic_prefix)]
+            if there:
+                client.delete_topics(there)
+    except KafkaError as error:
+        command = f"kafka-topics.sh --bootstrap-server {settings.kafka} --delete --topic '{settings.topic_prefix}.*'"
+        print(f"the demo's topics could not be deleted: {error}; do it with: {command}", file=sys.stderr)
 
 
 def run_join(settings: Settings) -> None:

@@ -12,15 +12,19 @@ from streams.local.server import LocalServer
 
 
 class LocalRedis(LocalServer):
-    """One Redis on 127.0.0.1; ``options`` are redis-server's own (``{"maxmemory": "64mb"}``)."""
+    """One Redis on 127.0.0.1; ``options`` are redis-server's own (``{"maxmemory": "64mb"}``).
+
+    With ``keep`` it has its keys again when it is started again; without, it is empty then.
+    """
 
     name = "redis"
 
-    def __init__(self, folder: Path, *, port: int | None = None, options: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, port: int | None = None, keep: bool = False, options: dict[str, str] | None = None
+    ) -> None:
         super().__init__(folder, port=port)
-        self.options = {"bind": "127.0.0.1", "port": str(self.port), "dir": str(self.folder), "save": ""} | (
-            options or {}
-        )
+        self.options = {"bind": "127.0.0.1", "port": str(self.port), "dir": str(self.folder), "save": ""}
+        self.options |= {"appendonly": "yes" if keep else "no"} | (options or {})
 
     @property
     def url(self) -> str:

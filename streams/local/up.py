@@ -76,7 +76,8 @@ def servers(folder: Path) -> tuple[LocalKafka, LocalRedis]:
     else:
         ports = {name: free_port() if listening(port) else port for name, port in USUAL_PORTS.items()}
         file.write_text(json.dumps(ports))
-    return LocalKafka(folder / "kafka", port=ports["kafka"]), LocalRedis(folder / "redis", port=ports["redis"])
+    kafka = LocalKafka(folder / "kafka", port=ports["kafka"])
+    return kafka, LocalRedis(folder / "redis", port=ports["redis"], keep=True)
 
 
 def reachable(address: str) -> bool:

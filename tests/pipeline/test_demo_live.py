@@ -1,8 +1,21 @@
 """The demo on Kafka: the same loop through real join and learn processes."""
 
+import os
+import signal
+import subprocess
 from dataclasses import replace
 
+from jobs import GLIMPSE, wait_until, write_toml
+
 from streams.demo.command import run
+from streams.demo.live import delete_topics
+from streams.settings import Settings
+from streams.topics import admin
+
+
+def demo_topics(kafka: str) -> list[str]:
+    with admin(Settings(kafka=kafka)) as client:
+        return [name for name in client.list_topics() if name.startswith("demo-")]
 
 
 def test_the_demo_runs_on_the_real_jobs(settings_for, tmp_path, capsys):
@@ -14,3 +27,24 @@ def test_the_demo_runs_on_the_real_jobs(settings_for, tmp_path, capsys):
     assert "6,000 lists" in printed.split("impressions =")[1]
     assert learned["ubm-linucb"].distance == min(score.distance for score in scores if score.distance is not None)
     assert (tmp_path / "report.html").exists()
+    assert demo_topics(settings.kafka) == [], "it cleans up after itself"
+
+
+def test_ctrl_c_leaves_no_topics(kafka, tmp_path):
+    toml = write_toml(Settings(kafka=kafka), tmp_path / "glimpse.toml")
+    command = [GLIMPSE, "demo", "--kafka", "--config", str(toml), "--out", str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as demo:
+        try:
+            wait_until(lambda: len(demo_topics(kafka)) >= 6, timeout_s=60)
+            os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
+            assert demo.wait(60) != 0
+            assert demo_topics(kafka) == []
+        finally:
+            demo.kill()
+
+
+def test_topics_that_cannot_be_deleted_are_named(capsys):
+    delete_topics(Settings(kafka="127.0.0.1:1", topic_prefix="demo-1-"))
+    assert "kafka-topics.sh --bootstrap-server 127.0.0.1:1 --delete --topic 'demo-1-.*'" in capsys.readouterr().err

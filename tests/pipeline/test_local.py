@@ -149,6 +149,19 @@ def test_up_twice_and_down(programs, tmp_path, monkeypatch):
     assert not folder.exists()
 
 
+def test_what_up_started_has_its_keys_again_after_down(programs, tmp_path, kafka):
+    told = {"GLIMPSE_KAFKA": kafka}  # so that only Redis is started
+    try:
+        for wanted in (None, b"1"):
+            client = redis.Redis.from_url(up(tmp_path, environ=told, say=str).redis)
+            assert client.get("a") == wanted
+            client.set("a", 1)
+            client.close()
+            down(tmp_path, delete=False, say=str)
+    finally:
+        down(tmp_path, delete=True, say=str)
+
+
 def test_up_uses_the_servers_it_is_told(tmp_path, kafka, redis_url):
     said = []
     found = up(tmp_path / "s", environ={"GLIMPSE_KAFKA": kafka, "GLIMPSE_REDIS": redis_url}, say=said.append)
