@@ -137,8 +137,9 @@ class PartitionOwner:
         )
         self._producer.init_transactions()  # before reading: from here on nobody else can publish this partition
         log_now = self.store.log(self.partition)
-        start, end = self.store.bounds(log_now)
         snapshots, progress = self.store.read()
+        # After reading: who slept in between, while others learned on, would find them beyond an end from before.
+        start, end = self.store.bounds(log_now)
         at = progress.get(self.partition)
         if at is not None and at.samples_topic_id == log_now.topic_id:
             self._check_bounds(at, start, end)
