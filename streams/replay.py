@@ -19,9 +19,10 @@ from learner import Bandit
 from streams.archive import Archive
 from streams.archiving.source import ArchiveSource, KafkaSource, LogSource, RangeError
 from streams.ledger import Ledger
+from streams.replaying.begin import begin, complete
 from streams.replaying.part import EVENTS, Interrupted, Part, PartReplay, Plan, ReplayError
 from streams.replaying.ranges import Range
-from streams.settings import Bucket, Settings
+from streams.settings import Settings
 
 __all__ = ["Interrupted", "ReplayError", "Replayed", "open_source", "plan_of", "replay"]
 
@@ -34,7 +35,7 @@ class Replayed:
     """What a replay gave."""
 
     models: dict[str, Bandit]
-    buckets: Mapping[str, Bucket]
+    plan: Plan  # that was carried out: one that went on ends where it would have ended
     ledgers: dict[int, Ledger]  # by partition; empty for a replay of samples
     passed: int
     lists: int
@@ -108,11 +109,11 @@ def plan_of(
     if isinstance(source, KafkaSource):
         settings = replace(settings, kafka=source.settings.kafka)
     ids = tuple(source.topic_id(topic) for topic in topics)
-    return Plan(settings, changed, topics, ranges, ids, archive, finish), notes
+    return Plan(settings, changed, topics, ranges, ids, archive, finish, wanted), notes
 
 
 def replay(plan: Plan, *, out: Path | None = None, readers: int = 1, say: Say = lambda passed, total: None) -> Replayed:
-    """Carry out a plan; with ``out``, an interrupted replay of the same plan goes on from there.
+    """Carry out a plan; with ``out``, an interrupted replay goes on from there, also if the logs have grown since.
 
     Each partition is replayed by itself and the sums are added up in the end, so the number of ``readers`` (processes)
     and the order in which they work change nothing, not one bit.
@@ -122,6 +123,7 @@ def replay(plan: Plan, *, out: Path | None = None, readers: int = 1, say: Say = 
     with TemporaryDirectory() as spare:
         folder = out or Path(spare)
         folder.mkdir(parents=True, exist_ok=True)
+        plan, notes = begin(plan, folder)
         files = {number: folder / f"partition-{number}.replay" for number in numbers}
         before = sum(Part.load(file, plan).passed for file in files.values())
         with stop_flag() as stopping:
@@ -130,6 +132,7 @@ def replay(plan: Plan, *, out: Path | None = None, readers: int = 1, say: Say = 
                 parts = _in_processes(plan, files, most, say, stopping)
             else:
                 parts = _one_by_one(plan, files, say, stopping)
+        complete(plan, folder)
     models = {name: bucket.model() for name, bucket in plan.buckets.items()}
     for part in parts.values():
         for name, model in part.models.items():
@@ -137,7 +140,7 @@ def replay(plan: Plan, *, out: Path | None = None, readers: int = 1, say: Say = 
     reasons = [part.reason for part in parts.values() if part.reason]
     return Replayed(
         models,
-        plan.buckets,
+        plan,
         {number: part.ledger for number, part in parts.items()} if len(plan.topics) > 1 else {},
         passed=sum(part.passed for part in parts.values()) - before,
         lists=sum(part.lists for part in parts.values()),
@@ -145,6 +148,7 @@ def replay(plan: Plan, *, out: Path | None = None, readers: int = 1, say: Say = 
         refused=sum(part.refused for part in parts.values()),
         reason=reasons[0] if reasons else "",
         seconds=time.monotonic() - begun,
+        notes=notes,
     )
 
 

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.progress import Progress
+
+    from schemas.records import Snapshot
     from streams.archiving.source import LogSource
-    from streams.candidates import Candidates
     from streams.replay import Replayed
     from streams.settings import Settings
 
@@ -99,7 +103,8 @@ def replay(
         bool, typer.Option("--keep-open", help="Leave out lists that are still open at the end of the events.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write snapshots here; interrupted, the same command goes on.")
+        Path | None,
+        typer.Option(help="Write snapshots here; interrupted, the same command goes on; again, it updates."),
     ] = None,
     to_topic: Annotated[str | None, typer.Option(help="Write snapshots to this parameter topic.")] = None,
     to_snapshot: Annotated[
@@ -125,6 +130,8 @@ def replay(
     from streams.cli import note, with_buckets
     from streams.config.examination import read_examination
     from streams.replay import open_source, plan_of
+    from streams.replaying.compare import compare
+    from streams.replaying.output import check_newer, in_directory, on_topic, snapshots_of, write_directory, write_topic
     from streams.replaying.ranges import Range, parse_mark
 
     settings = with_buckets(config)
@@ -152,16 +159,22 @@ def replay(
     for text in notes:
         note(text)
     shown = None if candidates is None else read_candidates(candidates)
-    from streams.replaying.output import snapshots_of, write_directory, write_topic
-
+    if out is not None:
+        check_newer(plan, in_directory(out, plan.buckets))
+    if to_topic is not None:
+        check_newer(plan, on_topic(settings, to_topic))
+    found = live_of(live, logs, settings, plan.buckets)
     done = run(plan, out, readers)
+    for text in done.notes:
+        note(text)
     told(done)
-    snapshots = snapshots_of(plan, done, now_ms=int(time.time() * 1000))
+    snapshots = snapshots_of(done, now_ms=int(time.time() * 1000))
     if out is not None:
         write_directory(out, snapshots)
     if to_topic is not None:
         write_topic(settings, to_topic, snapshots)
-    compared(done, logs, live, settings, shown)
+    for comparison in compare(done.models, found, candidates=shown):
+        print(comparison)
 
 
 def run(plan: Any, out: Path | None, readers: int) -> Replayed:
@@ -177,16 +190,24 @@ def run(plan: Any, out: Path | None, readers: int) -> Replayed:
     try:
         with progress:
             return work(
-                plan, out=out, readers=readers, say=lambda passed, total: progress.update(task, completed=passed)
+                plan,
+                out=out,
+                readers=readers,
+                say=lambda passed, total: progress.update(task, completed=passed, total=total),
             )
     except Interrupted:
-        passed = int(progress.tasks[0].completed)
         again = f"the same command goes on from there: {out}" if out else "with --out it could go on from there"
-        typer.echo(f"glimpse: stopped after {passed:,} of {plan.total():,} records; {again}", err=True)
+        typer.echo(f"glimpse: stopped after {how_far(progress)} records; {again}", err=True)
         raise typer.Exit(130) from None
     except (ValueError, ConnectionError):  # of the logs; said below, but first how far it was
-        typer.echo(f"glimpse: {int(progress.tasks[0].completed):,} of {plan.total():,} records were replayed", err=True)
+        typer.echo(f"glimpse: {how_far(progress)} records were replayed", err=True)
         raise
+
+
+def how_far(progress: Progress) -> str:
+    """Return how much was done, of how much."""
+    [task] = progress.tasks
+    return f"{int(task.completed):,} of {int(task.total or 0):,}"
 
 
 def told(done: Replayed) -> None:
@@ -202,20 +223,24 @@ def told(done: Replayed) -> None:
         print(f"{done.refused:,} refused; the first: {done.reason}")
 
 
-def compared(
-    done: Replayed, logs: LogSource, live: str | None, settings: Settings, candidates: Candidates | None
-) -> None:
-    """Print how far the models are from the live ones."""
+def live_of(live: str | None, logs: LogSource, settings: Settings, buckets: Mapping[str, Any]) -> dict[str, Snapshot]:
+    """Return the snapshots to compare with; a place that was named and has none is refused."""
     from streams.archive import Archive
-    from streams.replay import open_source
-    from streams.replaying.compare import compare, live_snapshots, snapshots_in
+    from streams.replay import ReplayError, open_source
+    from streams.replaying.compare import live_snapshots, snapshots_in
 
-    if live is None or live == "kafka" or live.startswith("kafka://") or Archive(live).topics():
-        found = live_snapshots(logs if live is None else open_source(live, settings))
+    if live is None:
+        return live_snapshots(logs)
+    if live == "kafka" or live.startswith("kafka://") or Archive(live).topics():
+        found = live_snapshots(open_source(live, settings))
     else:
-        found = snapshots_in(Path(live), done.models)
-    for comparison in compare(done.models, found, candidates=candidates):
-        print(comparison)
+        found = snapshots_in(Path(live), buckets)
+    if not found.keys() & buckets.keys():
+        raise ReplayError(
+            f"--live {live} has no snapshot of {', '.join(buckets)}; wanted kafka, kafka://host:port, an archive with "
+            "its parameters topic, or a directory of snapshots"
+        )
+    return found
 
 
 def rebuild(logs: LogSource, settings: Settings, name: str) -> None:

@@ -39,20 +39,20 @@ class Comparison:
         return ", ".join(words)
 
 
-def live_snapshots(source: LogSource) -> dict[str, Snapshot]:
+def live_snapshots(source: LogSource, topic: str = "parameters") -> dict[str, Snapshot]:
     """Return the newest snapshot of each bucket on a source's parameters topic; none when it has no such topic."""
     gathered = Newest()
-    for snapshot in published(source):
+    for snapshot in published(source, topic):
         gathered.add(snapshot)
     return gathered.by_bucket
 
 
-def published(source: LogSource) -> Iterator[Snapshot]:
+def published(source: LogSource, topic: str = "parameters") -> Iterator[Snapshot]:
     """Yield every snapshot record that the parameters topic still has, chunks as they are."""
-    if not source.has("parameters"):
+    if not source.has(topic):
         return
-    for partition in range(source.partitions("parameters")):
-        for block in source.read("parameters", partition, *source.bounds("parameters", partition)):
+    for partition in range(source.partitions(topic)):
+        for block in source.read(topic, partition, *source.bounds(topic, partition)):
             for record in block.records():
                 try:
                     found = decode(record.value or b"", max_bytes=2 * MAX_BYTES)

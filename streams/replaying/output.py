@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from kafka import KafkaProducer
@@ -10,41 +13,92 @@ from kafka.errors import KafkaError, for_code
 from schemas.codec import encode
 from schemas.records import Snapshot
 from streams.archive import replace_file
+from streams.archiving.source import KafkaSource
 from streams.learning.owner import home
 from streams.parameters import DirectoryParameters, SourceAway
 from streams.replay import Replayed, ReplayError
+from streams.replaying.compare import live_snapshots
 from streams.replaying.part import Plan
 from streams.settings import Settings
-from streams.snapshots import split, take_snapshot
+from streams.snapshots import SnapshotCorrupt, Version, name_of, split, take_snapshot
 from streams.topics import Topics, admin, specs
 
 
-def snapshots_of(plan: Plan, replayed: Replayed, *, now_ms: int) -> list[Snapshot]:
-    """Return a snapshot of each model.
+def version_of(plan: Plan, bucket: str) -> Version:
+    """Return the version of a bucket's snapshot, which grows with the logs.
 
-    Replayed samples give the version that a learner would have there. Replayed events give no place in a samples log,
-    so those snapshots serve rankers, and no learner goes on from them.
+    Replayed samples give the version that a learner would have there. Replayed events give no place in a samples log;
+    where they end, summed up, takes its place.
     """
-    samples = plan.topics == ("samples",)
-    partitions = 1 + max(number for _, number in plan.ranges)
-    found = []
-    for name, model in replayed.models.items():
-        partition = home(name, partitions) if samples else 0
-        found.append(
-            take_snapshot(
-                model,
-                plan.buckets[name],
-                samples_offset=plan.ranges["samples", partition][1] if samples else 0,
-                topic_id=plan.topic_ids[0] if samples else "",
-                partition=partition,
-                published_at_ms=now_ms,
-            )
+    if plan.topics == ("samples",):
+        return plan.buckets[bucket].epoch, plan.ranges["samples", _home(plan, bucket)][1]
+    return plan.buckets[bucket].epoch, sum(stop for _, stop in plan.ranges.values())
+
+
+def _home(plan: Plan, bucket: str) -> int:
+    return home(bucket, 1 + max(number for _, number in plan.ranges)) if plan.topics == ("samples",) else 0
+
+
+def snapshots_of(replayed: Replayed, *, now_ms: int) -> list[Snapshot]:
+    """Return a snapshot of each model; those of replayed events serve rankers, and no learner goes on from them."""
+    plan = replayed.plan
+    return [
+        take_snapshot(
+            model,
+            plan.buckets[name],
+            samples_offset=version_of(plan, name)[1],
+            topic_id=plan.topic_ids[0] if plan.topics == ("samples",) else "",
+            partition=_home(plan, name),
+            published_at_ms=now_ms,
         )
+        for name, model in replayed.models.items()
+    ]
+
+
+def in_directory(folder: Path, buckets: Iterable[str]) -> dict[str, Snapshot]:
+    """Return the snapshots of some buckets in a directory, without what is none."""
+    there, found = DirectoryParameters(folder), {}
+    for name in buckets:
+        with suppress(SnapshotCorrupt):
+            snapshot = there.newest(name)
+            if snapshot is not None:
+                found[name] = snapshot
     return found
 
 
+def on_topic(settings: Settings, topic: str) -> dict[str, Snapshot]:
+    """Return the newest snapshots on a parameter topic other than the live one."""
+    if topic == Topics.of(settings).parameters:
+        raise ReplayError(f"{topic} is what rankers read now; give another topic, or raise the epoch in the settings")
+    with closing(KafkaSource(replace(settings, topic_prefix=""))) as source:
+        return live_snapshots(source, topic)
+
+
+def check_newer(plan: Plan, known: Mapping[str, Snapshot]) -> None:
+    """Refuse a plan whose snapshots no running ranker would take, since it knows newer ones."""
+    for name in plan.buckets:
+        if name in known and known[name].version > version_of(plan, name):
+            raise _older(known[name], version_of(plan, name))
+
+
+def _check_other(snapshots: list[Snapshot], known: Mapping[str, Snapshot]) -> None:
+    for snapshot in snapshots:
+        there = known.get(snapshot.bucket)
+        same = there is not None and (there.version, there.sha256) == (snapshot.version, snapshot.sha256)
+        if there is not None and there.version >= snapshot.version and not same:
+            raise _older(there, snapshot.version)
+
+
+def _older(known: Snapshot, version: Version) -> ReplayError:
+    return ReplayError(
+        f"{name_of(known)} is there already with other content, and rankers take only a higher version than that, not "
+        f"{version[0]}.{version[1]}: raise --epoch above {known.epoch}, or write to another place"
+    )
+
+
 def write_directory(folder: Path, snapshots: list[Snapshot]) -> None:
-    """Write one file per bucket, as ``Ranker.from_directory`` reads them."""
+    """Write one file per bucket, as ``Ranker.from_directory`` reads them; none when one would not be newer."""
+    _check_other(snapshots, in_directory(folder, [snapshot.bucket for snapshot in snapshots]))
     there = DirectoryParameters(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for snapshot in snapshots:
@@ -53,8 +107,7 @@ def write_directory(folder: Path, snapshots: list[Snapshot]) -> None:
 
 def write_topic(settings: Settings, topic: str, snapshots: list[Snapshot]) -> None:
     """Write snapshots to a compacted topic other than the live one, made if it is not there."""
-    if topic == Topics.of(settings).parameters:
-        raise ReplayError(f"{topic} is what rankers read now; give another topic, or raise the epoch in the settings")
+    _check_other(snapshots, on_topic(settings, topic))
     try:
         _make(settings, topic)
         producer = KafkaProducer(**settings.kafka_client(), acks="all", max_request_size=1 << 20)

@@ -25,6 +25,7 @@ from streams.joining.offsets import Commit
 from streams.learn import samples_of
 from streams.ledger import Ledger
 from streams.parameters import SourceAway
+from streams.replaying.ranges import Range
 from streams.settings import Bucket, Settings
 
 SAVE_EVERY_S = 5.0
@@ -41,7 +42,7 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to replay and how; all of it decides the outcome, so a replay goes on only with the same plan."""
+    """What to replay and how; all of it decides the outcome, so a part goes on only with the same plan."""
 
     settings: Settings
     buckets: Mapping[str, Bucket]  # that learn, with the parameters to learn with
@@ -50,20 +51,27 @@ class Plan:
     topic_ids: tuple[str, ...]
     archive: Path | None = None  # else Kafka
     finish: bool = True
+    within: Range = field(default_factory=Range)  # as it was asked for; ``ranges`` is what that meant at the time
 
     def source(self) -> LogSource:
         """Return where the logs are."""
         return KafkaSource(self.settings) if self.archive is None else ArchiveSource(Archive.open(self.archive))
 
     @property
-    def fingerprint(self) -> str:
-        """Name of the plan: the same for the same outcome."""
+    def asked(self) -> str:
+        """Name of what was asked for: the same while the logs grow."""
         settings = self.settings
         rules = [[b.name, b.dim, b.positions, b.context_scale, b.reward_scale] for b in settings.buckets.values()]
         learn = {name: [bucket.epoch, bucket.model().settings()] for name, bucket in self.buckets.items()}
-        ranges = [[*place, *bounds] for place, bounds in sorted(self.ranges.items())]
+        within = [sorted(self.ranges), list(self.within.start), list(self.within.stop)]
         times = [settings.wait_s, settings.lateness_s, settings.future_s, self.finish]
-        return sha256(json.dumps([rules, learn, ranges, times, self.topics, self.topic_ids]).encode()).hexdigest()
+        return sha256(json.dumps([rules, learn, within, times, self.topics, self.topic_ids]).encode()).hexdigest()
+
+    @property
+    def fingerprint(self) -> str:
+        """Name of the plan: the same for the same outcome."""
+        ranges = [[*place, *bounds] for place, bounds in sorted(self.ranges.items())]
+        return sha256(json.dumps([self.asked, ranges]).encode()).hexdigest()
 
     def total(self) -> int:
         """Return how many offsets there are to pass."""
@@ -124,8 +132,7 @@ class Part:
             content = json.loads(path.read_bytes())
             if content.pop("fingerprint") != plan.fingerprint:
                 raise ReplayError(
-                    f"{path.parent} holds an unfinished or finished replay of something else (another source, range or "
-                    "parameters); take another --out, or delete it"
+                    f"{path} is of another replay (of another source, range or parameters); delete it to begin anew"
                 )
             for bucket, state in content.pop("models").items():
                 part.models[bucket].restore({name: _array(entry) for name, entry in state.items()})

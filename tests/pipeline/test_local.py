@@ -149,7 +149,8 @@ def test_up_twice_and_down(programs, tmp_path, monkeypatch):
     assert not folder.exists()
 
 
-def test_what_up_started_has_its_keys_again_after_down(programs, tmp_path, kafka):
+def test_what_up_started_has_its_keys_again_after_down(programs, tmp_path, kafka, monkeypatch):
+    monkeypatch.setattr("streams.local.up.USUAL_PORTS", {"kafka": free_port(), "redis": free_port()})
     told = {"GLIMPSE_KAFKA": kafka}  # so that only Redis is started
     try:
         for wanted in (None, b"1"):

@@ -1,6 +1,8 @@
 """What the real jobs learned on Kafka is what a replay learns, from an archive and from the broker, bit by bit."""
 
+import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -22,7 +24,7 @@ from streams.audit import audit
 from streams.learn import samples_of
 from streams.learning.owner import home
 from streams.parameters import KafkaParameters
-from streams.replay import ReplayError, plan_of, replay
+from streams.replay import Interrupted, ReplayError, plan_of, replay
 from streams.replaying.compare import compare, live_snapshots, published
 from streams.replaying.output import snapshots_of, write_topic
 from streams.replaying.provenance import Wanted, rebuild
@@ -138,11 +140,15 @@ def test_every_published_snapshot_is_rebuilt_bit_by_bit(live):
 def test_a_replayed_model_goes_to_a_topic_of_its_own(live):
     settings, archive, wanted, _ = live
     plan, _ = plan_of(ArchiveSource(archive), settings, samples=True, changes={"epoch": 2})
-    snapshots = snapshots_of(plan, replay(plan), now_ms=1)
+    snapshots = snapshots_of(replay(plan), now_ms=1)
     with pytest.raises(ReplayError, match="is what rankers read now"):
         write_topic(settings, Topics.of(settings).parameters, snapshots)
     other = f"{settings.topic_prefix}again-parameters"
     write_topic(settings, other, snapshots)
+    write_topic(settings, other, snapshots)
+    changed, _ = plan_of(ArchiveSource(archive), settings, samples=True, changes={"epoch": 2, "ridge": 9.0})
+    with pytest.raises(ReplayError, match="raise --epoch above 2"):
+        write_topic(settings, other, snapshots_of(replay(changed), now_ms=1))
     gathered = Newest()
     for record in published(KafkaSource(replace(settings, topic_prefix=f"{settings.topic_prefix}again-"))):
         gathered.add(record)
@@ -179,7 +185,7 @@ def test_the_command_says_what_it_did(live, tmp_path):
 
 
 def test_a_wave_is_taken_back_while_the_learner_runs_and_the_ledger_balances(live, tmp_path):
-    """Last in this file but one, since it changes what is learned."""
+    """From here on each test changes what is learned."""
     settings, archive, wanted, toml = live
     source = ArchiveSource(archive)
     shown = [batch.shown_at_ms_array.min() for _, batch in read_samples(source, home("ubm", 2), "ubm")]
@@ -257,3 +263,22 @@ def test_nothing_is_taken_back_behind_an_open_transaction(live):
         producer.close(timeout=10)
         source.close()
     assert audit(KafkaSource(settings), settings).problems == []
+
+
+def test_an_interrupted_replay_of_topics_that_grow_goes_on(live, tmp_path):
+    settings, _, _, _ = live
+    plan, _ = plan_of(KafkaSource(settings), settings)
+    wanted = {name: model.sha256() for name, model in replay(plan).models.items()}
+    with pytest.raises(Interrupted):
+        replay(plan, out=tmp_path, say=lambda passed, total: os.kill(os.getpid(), signal.SIGINT))
+    more, _ = traffic(
+        50, buckets=list(BUCKETS), start_ms=int(time.time() * 1000), span_ms=9, wait_ms=9, lateness_ms=9, seed=4
+    )
+    publish(settings.kafka, Topics.of(settings).impressions, more)
+    grown, _ = plan_of(KafkaSource(settings), settings)
+    done = replay(grown, out=tmp_path)
+    assert {name: model.sha256() for name, model in done.models.items()} == wanted
+    assert 0 < done.passed < plan.total() == done.plan.total() < grown.total()
+    again = replay(grown, out=tmp_path)
+    assert (again.passed, again.notes) == (grown.total(), [])
+    assert sum(model.rounds for model in again.models.values()) == LISTS + 50

@@ -21,10 +21,11 @@ from schemas.records import SampleBatch
 from streams.archive import Archive, ArchiveCorrupt
 from streams.archiving.source import RangeError
 from streams.candidates import Candidates
+from streams.ranker import Ranker
 from streams.replay import Interrupted, ReplayError, open_source, plan_of, replay
 from streams.replaying import part as replay_part
 from streams.replaying.compare import compare, snapshots_in
-from streams.replaying.output import snapshots_of, write_directory
+from streams.replaying.output import check_newer, in_directory, snapshots_of, write_directory
 from streams.replaying.part import samples_of
 from streams.replaying.ranges import Mark, Range
 from streams.settings import Bucket, Settings
@@ -160,15 +161,82 @@ def test_killed_it_goes_on(own, tmp_path):
     assert {name: model.sha256() for name, model in done.models.items()} == live(own)
 
 
+def stop_at_once(passed: int, total: int) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_a_stopped_replay_goes_on_only_with_the_same_plan(own, tmp_path):
+    for topic in ("impressions", "clicks"):
+        rewrite(own, topic, lambda records: records, size=100)
     plan, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS)
-    replay(plan, out=tmp_path)
     other, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS, changes={"alpha": 0.5})
-    with pytest.raises(ReplayError, match="replay of something else"):
+    with pytest.raises(Interrupted):
+        replay(plan, out=tmp_path, say=stop_at_once)
+    with pytest.raises(ReplayError, match="unfinished replay of something else"):
         replay(other, out=tmp_path)
-    (tmp_path / "partition-0.replay").write_text("{")
-    with pytest.raises(ReplayError, match="cannot be read"):
-        replay(plan, out=tmp_path)
+    assert replay(plan, out=tmp_path).passed < plan.total()
+    assert replay(plan, out=tmp_path).passed == 0, "it was done"
+    assert replay(other, out=tmp_path).passed == other.total(), "after a finished one another may begin"
+    for name in ("partition-0.replay", "replay.json"):
+        (tmp_path / name).write_text("{")
+        with pytest.raises(ReplayError, match=rf"{name} cannot be read .*delete it to begin anew"):
+            replay(other, out=tmp_path)
+
+
+@pytest.mark.parametrize("samples", [False, True], ids=["events", "samples"])
+def test_logs_that_grow_are_replayed_again_and_again(own, tmp_path, samples):
+    """An interrupted replay ends where the logs ended when it began; the next one takes in what came since."""
+    topics = ("samples",) if samples else ("impressions", "clicks")
+    whole = {topic: list(records_of(own, topic)) for topic in topics}
+    for topic in topics:
+        rewrite(own, topic, lambda records: records[: len(records) // 2], size=3)
+    half = hashes(own, samples=samples)
+    plan, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS, samples=samples)
+    with pytest.raises(Interrupted):
+        replay(plan, out=tmp_path, say=stop_at_once)
+    for topic in topics:
+        rewrite(own, topic, lambda records, topic=topic: whole[topic])
+    grown, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS, samples=samples)
+    done = replay(grown, out=tmp_path)
+    assert {name: model.sha256() for name, model in done.models.items()} == half
+    assert 0 < done.passed < plan.total() == done.plan.total()
+    assert f"before the {grown.total() - plan.total():,} records that came since" in done.notes[0]
+    write_directory(tmp_path, snapshots_of(done, now_ms=1))
+    rankers = {name: Ranker.from_directory(tmp_path, bucket=name, refresh_s=None) for name in SETTINGS.buckets}
+    done = replay(grown, out=tmp_path)
+    assert done.notes == []
+    assert {name: model.sha256() for name, model in done.models.items()} == live(own)
+    write_directory(tmp_path, snapshots_of(done, now_ms=2))
+    for name, ranker in rankers.items():
+        assert ranker.refresh(), "a running ranker takes it"
+        assert ranker.snapshot.sha256 == live(own)[name]
+
+
+def records_of(folder: Path, topic: str) -> list:
+    return [record for block in Archive(folder).log(topic, 0).read() for record in block.records()]
+
+
+def test_what_no_running_ranker_would_take_is_not_written(runs, tmp_path):
+    def replayed(**options):
+        plan, _ = plan_of(open_source(str(runs[3]), SETTINGS), SETTINGS, **options)
+        return plan, snapshots_of(replay(plan), now_ms=1)
+
+    _, snapshots = replayed()
+    write_directory(tmp_path, snapshots)
+    write_directory(tmp_path, snapshots)
+    _, other = replayed(changes={"ridge": 3.0})
+    with pytest.raises(ReplayError, match=r"ubm@1\.\d+ is there already with other content.*raise --epoch above 1"):
+        write_directory(tmp_path, other)
+    shorter, less = replayed(within=Range((), (Mark(START + 20_000),)))
+    with pytest.raises(ReplayError, match="raise --epoch above 1"):
+        check_newer(shorter, in_directory(tmp_path, SETTINGS.buckets))
+    with pytest.raises(ReplayError, match="raise --epoch above 1"):
+        write_directory(tmp_path, less)
+    assert {name: found.sha256 for name, found in in_directory(tmp_path, SETTINGS.buckets).items()} == live(runs[3])
+    newer, raised = replayed(changes={"ridge": 3.0, "epoch": 2})
+    check_newer(newer, in_directory(tmp_path, SETTINGS.buckets))
+    write_directory(tmp_path, raised)
+    assert in_directory(tmp_path, SETTINGS.buckets)["ubm"].ridge == 3.0
 
 
 def learned(folder: Path, bucket: Bucket, keep=lambda batch: True) -> str:
@@ -312,7 +380,7 @@ def test_records_that_cannot_be_learned_are_counted_with_the_first_reason(own):
 def test_a_comparison_tells_the_same_from_the_different(runs, tmp_path):
     plan, _ = plan_of(open_source(str(runs[3]), SETTINGS), SETTINGS)
     done = replay(plan)
-    write_directory(tmp_path, snapshots_of(plan, done, now_ms=1))
+    write_directory(tmp_path, snapshots_of(done, now_ms=1))
     there = snapshots_in(tmp_path, SETTINGS.buckets)
     assert {name: snapshot.sha256 for name, snapshot in there.items()} == live(runs[3])
     assert all(found.same_sums for found in compare(done.models, there))
@@ -324,5 +392,5 @@ def test_a_comparison_tells_the_same_from_the_different(runs, tmp_path):
         assert found.rounds < 0
         assert 0 <= found.overlap < 1 or found.bucket != "ubm"
         assert (found.distance is None) == (found.bucket == "pbm")
-        assert str(found).startswith(f"{found.bucket}: {found.rounds} lists against {found.bucket}@1.0")
+        assert str(found).startswith(f"{found.bucket}: {found.rounds} lists against {found.bucket}@1.{plan.total()},")
     assert encode(there["ubm"])

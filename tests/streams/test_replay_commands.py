@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from streams.archive import Archive
 from streams.cli import cli, explained
+from streams.ranker import Ranker
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,34 @@ def test_a_replay_prints_hashes_rates_and_the_comparison(run, glimpse, tmp_path)
     assert "records/s" in said
     code, said = glimpse("replay", str(tmp_path / "out" / "nowhere"))
     assert code == 1
+
+
+def test_a_place_without_a_snapshot_is_nothing_to_compare_with(run, glimpse, tmp_path):
+    for place in (tmp_path / "nowhere", tmp_path, run):
+        code, said = glimpse("replay", str(run), "--live", str(place))
+        assert code == 1
+        assert f"--live {place} has no snapshot of ubm, cm, pbm" in said
+        assert "records/s" not in said, "said before the work"
+
+
+def test_the_same_command_brings_snapshots_up_to_date(run, glimpse, tmp_path):
+    own, out = shutil.copytree(run, tmp_path / "own"), tmp_path / "out"
+    for topic in ("impressions", "clicks"):
+        rewrite(own, topic, lambda records: records[: len(records) // 2])
+    command = ("replay", str(own), "--out", str(out))
+    assert glimpse(*command)[0] == 0
+    ranker = Ranker.from_directory(out, bucket="ubm", refresh_s=None)
+    shutil.rmtree(own)
+    shutil.copytree(run, own)
+    code, said = glimpse(*command)
+    assert code == 0, said
+    assert ranker.refresh()
+    assert ranker.snapshot.sha256 == live(run)["ubm"]
+    code, said = glimpse(*command, "--to", "2023-11-14T22:13:30")
+    assert code == 1
+    assert "raise --epoch above 1" in said
+    assert "records/s" not in said
+    assert glimpse(*command, "--to", "2023-11-14T22:13:30", "--epoch", "2")[0] == 0
 
 
 BAD = {
