@@ -248,7 +248,7 @@ class OpenLists:
             self._news.sample(batches.correct(name, self._news.partition, old, shelf.lists(corrected)))
 
     def within(self, before_ms: int, most_bytes: int) -> int:
-        """Return a time up to ``before_ms``, before which ``emit`` writes about so many bytes, and one list at least."""
+        """Return a time up to ``before_ms``, before which ``emit`` writes about so many bytes, or one list."""
         due = [shelf.shown_at[shelf.to_close.before(before_ms, shelf.shown_at)] for shelf in self._shelves[:-1]]
         sizes = [list_bytes(bucket.positions, bucket.dim) for bucket in self._accept.buckets]
         if sum(size * len(shown_at) for size, shown_at in zip(sizes, due, strict=True)) <= most_bytes:
