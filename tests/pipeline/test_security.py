@@ -81,7 +81,8 @@ def test_kafka_lets_in_who_has_the_password_and_trusts_the_certificate(new_broke
         text=True,
         check=False,
     ).stderr
-    assert "(KafkaConnectionError: " in said  # all that kafka-python can see of a refusal over TLS
+    # over TLS kafka-python often sees no more of a refusal than that the line was cut
+    assert "(KafkaConnectionError: " in said or "SaslAuthenticationFailedError" in said, said
     assert "its security and password" in said
     assert said.count("\n") == 1
     assert "wrong guess" not in said
