@@ -43,9 +43,9 @@ class LiveLoop:
             spawn.Process(target=run_learn, args=(self.settings,), name="learn", daemon=True),
         ]
         self._rankers: list[Ranker] = []
-        topics.create(self.settings)
         with ExitStack() as begun:
             begun.callback(delete_topics, self.settings)
+            topics.create(self.settings)
             for job in self._jobs:
                 begun.callback(end, job)
                 job.start()

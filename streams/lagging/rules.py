@@ -139,18 +139,20 @@ def wide_enough(window: Window, commits: Sequence[Mark]) -> Window:
 
 
 def thinned(commits: Sequence[Mark], *, now_ms: int, window: Window) -> list[Mark]:
-    """Return the last commit before the window, and the last one of each of its slots.
+    """Return the last commit before the window, and the last one of each of its slots; and from where one went back.
 
     >>> marks = [Mark(second * 1000, second) for second in range(10)]
     >>> [mark.offset for mark in thinned(marks, now_ms=9_500, window=Window(span_s=6, commits=3))]
     [3, 5, 7, 9]
     """
     slot_ms = window.span_s * 1000 / window.commits
-    last: dict[int, Mark] = {}
+    kept: list[tuple[int, Mark]] = []
     for mark in commits:
-        slots_ago = int((now_ms - mark.at_ms) // slot_ms)
-        last[min(max(slots_ago, 0), window.commits)] = mark
-    return [last[key] for key in sorted(last, reverse=True)]
+        slot = min(max(int((now_ms - mark.at_ms) // slot_ms), 0), window.commits)
+        if kept and kept[-1][0] == slot and (slot == window.commits or mark.offset >= kept[-1][1].offset):
+            kept.pop()
+        kept.append((slot, mark))
+    return [mark for _, mark in kept]
 
 
 def offset_at(marks: Sequence[Mark], at_ms: float) -> float:

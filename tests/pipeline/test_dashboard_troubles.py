@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 
-import pytest
 from by_hand import commit, denied, join_commit
 from kafka.admin import ACLOperation, ResourceType
 from shown import CARD, CLICKED_ONCE, K, Writer, buckets, now_ms
@@ -43,10 +42,7 @@ def test_missing_topics_are_named_and_found_when_they_come(browser, settings_for
         browser.wait("document.querySelector('#notice').hidden", within_s=20)
 
 
-@pytest.mark.parametrize("operation", [ACLOperation.READ, ACLOperation.DESCRIBE], ids=["read", "describe"])
-def test_a_refused_topic_is_named_the_others_go_on_and_rights_are_noticed(
-    browser, settings_for, strict_broker, operation
-):
+def test_a_refused_topic_is_named_the_others_go_on_and_rights_are_noticed(browser, settings_for, strict_broker):
     settings = settings_for(kafka=strict_broker.bootstrap, buckets=buckets(1), partitions=1)
     writer, names = Writer(settings), Topics.of(settings)
     writer.lists("b00", CLICKED_ONCE, now_ms() - 5_000)
@@ -57,15 +53,14 @@ def test_a_refused_topic_is_named_the_others_go_on_and_rights_are_noticed(
         browser.wait(f"{CARD.format('b00')}.includes('4 lists')")
         browser.wait("document.querySelector('[data-group=learn]')", within_s=40)
         with ExitStack() as rights:
-            rights.enter_context(denied(settings, ResourceType.TOPIC, names.dead_letters, operation))
-            rights.enter_context(denied(settings, ResourceType.TOPIC, names.samples, operation))
+            rights.enter_context(denied(settings, ResourceType.TOPIC, names.dead_letters, ACLOperation.DESCRIBE))
+            rights.enter_context(denied(settings, ResourceType.TOPIC, names.samples, ACLOperation.READ))
             writer.lists("b00", CLICKED_ONCE, now_ms())  # the broker must refuse to read it, not the page to ask
             writer.lists("b00", [[0] * K], now_ms())
             writer.done()
-            browser.wait("document.querySelector('#status').innerText === '✕ Reading refused'", within_s=90)
-            assert browser.text("#notice").startswith(
-                f"Kafka does not let this user read {names.samples}, {names.dead_letters}; give READ and DESCRIBE"
-            )
+            both = f"Kafka does not let this user read {names.samples}, {names.dead_letters}; give READ and DESCRIBE"
+            browser.wait(f"document.querySelector('#notice').innerText.startsWith('{both}')", within_s=90)
+            assert browser.text("#status").startswith("✕ Reading refused")
             before = browser.run("document.body.dataset.updates")
             browser.wait(f"Number(document.body.dataset.updates) > {before} + 1")  # alive, with what may be read
             refused = "does not let this user look: .*no READ or no DESCRIBE on"

@@ -66,6 +66,11 @@ CASES = {
         "was caught up 2.0 s ago",
     ),
     "went back": (facts([8000, 8300, 200, 500]), Verdict.REWIND, "went back from 8300 to 200 3.0 s ago"),
+    "went back at once": (
+        facts([9000, 100], every_ms=40, last_ms=NOW - 30),
+        Verdict.REWIND,
+        "went back from 9000 to 100",
+    ),
     "went back, and caught up since": (facts([8000, 200, 10_000]), Verdict.OK, "caught up"),
     "went back long ago": (facts([9000] + [100 + 900 * n for n in range(11)]), Verdict.OK, "it moves"),
     "never committed": (facts([]), Verdict.STOP, "never committed, and 10000 records wait"),
