@@ -12,6 +12,7 @@ from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Snapshot
 from streams.archive import Archive
 from streams.archiving.log_block import LogBlock, LogRecord
+from streams.dead_letters import fitting
 from streams.embedded_logs import INPUTS, EmbeddedLogs
 from streams.events import Event
 from streams.join import Cut, SessionJoin
@@ -19,7 +20,7 @@ from streams.joining.acceptance import Acceptance
 from streams.joining.logs import feed, rebuild
 from streams.joining.offsets import Commit
 from streams.learn import Log, PartitionLearner, RawRecord
-from streams.learning.owner import fitting, home
+from streams.learning.owner import home
 from streams.ledger import Ledger
 from streams.parameters import DirectoryParameters
 from streams.ranker import Ranker

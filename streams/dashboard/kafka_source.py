@@ -14,12 +14,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka import TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from streams.dashboard.piece_reader import ANSWER_MS, PieceReader
-from streams.dashboard.pieces import Allowance, Piece, spread, thinned
+from streams.dashboard.piece_reader import ANSWER_MS, PieceReader, clients
+from streams.dashboard.pieces import Allowance, Piece, spread, that_fit, thinned
 from streams.dashboard.source import TOPICS, Look
 from streams.parameters import SourceAway
 from streams.settings import Settings
@@ -155,24 +154,7 @@ class KafkaSource:
         )
 
     def _connect(self) -> None:
-        client = self._settings.kafka_client() | {
-            "bootstrap_timeout_ms": ANSWER_MS,
-            "client_id": "glimpse-dashboard",
-            "reconnect_backoff_max_ms": 2_000,
-        }
-        options = client | {
-            "group_id": None,
-            "enable_auto_commit": False,
-            "auto_offset_reset": "earliest",
-            "isolation_level": "read_committed",
-            "allow_auto_create_topics": False,
-            "max_partition_fetch_bytes": 1 << 18,  # small, so that each partition gets its turn; a record may be larger
-            "fetch_max_wait_ms": 100,  # only asked when there is something; a longer wait would hold up the next look
-            "metrics_enabled": False,
-        }
-        self._reader.consumer = KafkaConsumer(**options)  # assigned to what is read just now
-        self._asker = KafkaConsumer(**options)
-        self._admin = KafkaAdminClient(**client, request_timeout_ms=ANSWER_MS)
+        self._reader.consumer, self._asker, self._admin = clients(self._settings)
         self._search()
 
     def _search(self) -> None:
@@ -359,13 +341,8 @@ class KafkaSource:
         enough = len(self._chosen) == most or busy > self._events_per_s / 4
         if self._chosen and busy <= self._events_per_s and enough:
             return
-        chosen: set[int] = set()
-        left = self._events_per_s / 2 if before else float("inf")  # with room to grow before the next choice
-        for number in sorted(rates)[:most]:
-            left -= rates[number]
-            if chosen and left < 0:
-                break
-            chosen.add(number)
+        room = self._events_per_s / 2 if before else float("inf")  # to grow before the next choice
+        chosen = that_fit(rates, most=most, per_s=room)
         for place in self._ends:
             if place.partition in chosen - self._chosen and self._chosen and self._topics[place.topic] in EVENTS:
                 self._places[place] = self._ends[place]  # begin with what comes now, as its clicks come later

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
-from kafka import TopicPartition
+from kafka import KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient
 
 from streams.dashboard.pieces import Piece
 from streams.dashboard.source import Entry
+from streams.settings import Settings
 
 ANSWER_MS = 5_000
 
@@ -89,3 +92,30 @@ class PieceReader:
         pieces.popleft()
         if pieces:
             self.consumer.seek(place, pieces[0].start)
+
+
+def clients(settings: Settings) -> tuple[KafkaConsumer, KafkaConsumer, KafkaAdminClient]:
+    """Return a consumer to read with, one to ask for offsets with, and an admin client; none of them in a group."""
+    client = settings.kafka_client() | {
+        "bootstrap_timeout_ms": ANSWER_MS,
+        "client_id": "glimpse-dashboard",
+        "reconnect_backoff_max_ms": 2_000,
+    }
+    options = client | {
+        "group_id": None,
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "isolation_level": "read_committed",
+        "allow_auto_create_topics": False,
+        "max_partition_fetch_bytes": 1 << 18,  # small, so that each partition gets its turn; a record may be larger
+        "fetch_max_wait_ms": 100,  # only asked when there is something; a longer wait would hold up the next look
+        "metrics_enabled": False,
+    }
+    with ExitStack() as made:
+        reader = KafkaConsumer(**options)
+        made.callback(reader.close)
+        asker = KafkaConsumer(**options)
+        made.callback(asker.close)
+        admin = KafkaAdminClient(**client, request_timeout_ms=ANSWER_MS)
+        made.pop_all()
+    return reader, asker, admin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -84,3 +84,18 @@ def spread(bounds: Sequence[int], share: float, most: int, chance: random.Random
     fine = np.concatenate([np.linspace(one, other, parts + 1)[:-1] for one, other in pairwise(bounds)])
     ends = [*fine.astype(np.int64).tolist(), bounds[-1]]
     return deque(piece for one, other in pairwise(ends) for piece in thinned(one, other, share, chance))
+
+
+def that_fit(rates: Mapping[int, float], *, most: int, per_s: float) -> set[int]:
+    """Return the first partitions, at most so many, that together stay below a rate; one at least.
+
+    >>> that_fit({0: 5.0, 1: 4.0, 2: 3.0}, most=16, per_s=10)
+    {0, 1}
+    """
+    chosen: set[int] = set()
+    for number in sorted(rates)[:most]:
+        per_s -= rates[number]
+        if chosen and per_s < 0:
+            break
+        chosen.add(number)
+    return chosen

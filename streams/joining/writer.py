@@ -12,8 +12,8 @@ from kafka.structs import OffsetAndMetadata
 
 from schemas.codec import encode
 from streams import transactions
+from streams.dead_letters import fitting
 from streams.join import Cut
-from streams.learning.owner import fitting
 from streams.settings import Settings
 from streams.topics import Topics
 

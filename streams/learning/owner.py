@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from threading import Lock
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -13,6 +12,7 @@ from kafka.partitioner.default import murmur2
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress, Snapshot
 from streams import transactions
+from streams.dead_letters import fitting
 from streams.learn import Log, PartitionLearner, RawRecord
 from streams.parameters import QUICK, KafkaParameters, SnapshotMissing
 from streams.settings import Bucket, Settings
@@ -22,7 +22,6 @@ from streams.topics import Topics, admin
 log = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT_MS = 10_000  # a killed owner holds readers of committed records back for this long at most
-REASON_CHARS, KEY_BYTES = 2_000, 50_000  # of a dead letter, which must fit a record with its bytes
 PATIENCE_MS = 15_000  # for one call to the broker; then the round is given up and made again from what is durable
 
 
@@ -215,17 +214,3 @@ class PartitionOwner:
                 producer.close(timeout=1.0)
             except KafkaError as error:
                 log.debug("producer %s did not close in time: %r", self.transactional_id, error)
-
-
-def fitting(letter: DeadLetter, *, max_bytes: int = 900_000) -> DeadLetter:
-    """Return a dead letter that fits a record: key, bytes and reason are cut where too large, and the reason says so.
-
-    A reason quotes what was wrong, which may be all of a large record.
-    """
-    reason, key, value = letter.reason, letter.key, letter.value
-    if len(reason) > REASON_CHARS:
-        reason = f"{reason[: REASON_CHARS // 2]} … {reason[-REASON_CHARS // 2 :]}"
-    for name, part, most in (("key", key, KEY_BYTES), ("value", value, max_bytes)):
-        if part is not None and len(part) > most:
-            reason += f" (the first {most} of {len(part)} bytes of its {name})"
-    return replace(letter, key=key and key[:KEY_BYTES], value=value and value[:max_bytes], reason=reason)

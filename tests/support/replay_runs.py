@@ -14,6 +14,7 @@ from streams.archiving.log_block import LogBlock, LogRecord
 from streams.embedded import Embedded
 from streams.parameters import DirectoryParameters
 from streams.produce import simulated
+from streams.replay import open_source, plan_of, replay
 from streams.settings import Bucket, Settings
 
 K, DIM, START = 5, 4, 1_700_000_000_000
@@ -77,3 +78,8 @@ def rewrite(
     for start in range(0, len(records), size):
         writer.append(LogBlock.of(records[start : start + size]))
     writer.close()
+
+
+def hashes(folder: Path, settings: Settings = SETTINGS, *, out=None, readers=1, **options) -> dict[str, str]:
+    plan, _ = plan_of(open_source(str(folder), settings), settings, **options)
+    return {name: model.sha256() for name, model in replay(plan, out=out, readers=readers).models.items()}

@@ -9,11 +9,14 @@ from kafka import KafkaProducer
 
 from learner.browsing import previous_click
 from schemas.codec import encode
-from schemas.records import Impression, SampleBatch
-from streams.settings import Bucket
+from schemas.records import Click, Impression, SampleBatch
+from streams.dashboard.source import Entry
+from streams.dashboard.state import State
+from streams.settings import Bucket, Settings
 from streams.snapshots import take_snapshot
 from streams.topics import Topics
 
+NOW = 1_700_000_000_000
 K, DIM = 6, 4
 CLICKED_ONCE = [[1] + [0] * (K - 1)] * 4
 CARD = "document.querySelector('[data-bucket=\"{}\"]').innerText"  # what the page says of a bucket
@@ -91,3 +94,26 @@ class Writer:
 
 def now_ms():
     return int(time.time() * 1000)
+
+
+def state(count=3):
+    """What a page would show of a log, at NOW."""
+    return State(Settings(buckets=buckets(count)), source_name="a log", clock=lambda: NOW / 1000)
+
+
+def loop_of(count, *, impressions_from=0):
+    """One clicked list a second: joined after 60 s, learned and published at once, served 2 s later."""
+    made: dict[str, list[Entry]] = {topic: [] for topic in ("impressions", "clicks", "samples", "parameters")}
+    for second in range(count):
+        at = NOW + second * 1000
+        shown = impression(f"i{second}", "b00", at, ranked_by=(1, max(0, second - 62)))
+        if second >= impressions_from:
+            made["impressions"].append(Entry(0, second, at, b"", encode(shown)))
+        made["clicks"].append(Entry(0, second, at, b"", encode(Click(f"i{second}", "s", 1, at))))
+        if second >= 60:
+            joined = batch("b00", [[1] + [0] * 5], at - 60_000, ids=[f"i{second - 60}"])
+            made["samples"].append(Entry(0, second - 60, at, b"", encode(joined)))
+        if second >= 60 or not second:
+            version = snapshot(buckets(1)["b00"], offset=max(0, second - 59), at_ms=at)
+            made["parameters"].append(Entry(0, second, at, b"", encode(version)))
+    return made
