@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from learner import PbmUcb
-from learner.linear import LinearRanking
+from learner.bandits import LinearRanking
 from schemas.records import Snapshot
 from streams.online import RedisParameters
 from streams.parameters import DirectoryParameters, KafkaParameters, SnapshotMissing, Source, SourceAway

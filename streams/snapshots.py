@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from learner import Bandit, PbmUcb
+from learner.bandits import LinearRanking
 from learner.exact import state_sha256
-from learner.linear import LinearRanking
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import Snapshot, StateArray
 from streams.settings import Bucket

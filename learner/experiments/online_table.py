@@ -10,9 +10,9 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from learner.bandits import exploration, safe_weight_bound
 from learner.experiments.visits import Visits
 from learner.samples import Samples
-from learner.theorem import exploration, safe_weight_bound
 
 Floats = NDArray[np.float64]
 

@@ -7,15 +7,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.bandit import Bandit
-from learner.c2ucb import C2Ucb
-from learner.cm_linucb import CmLinUcb
-from learner.dcm_linucb import DcmLinUcb
+from learner.bandits import Bandit, C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb, UbmLinUcb
 from learner.experiments.online_table import OnlineTable
 from learner.experiments.visits import Visits
-from learner.pbm_ucb import PbmUcb
 from learner.samples import Samples
-from learner.ubm_linucb import UbmLinUcb
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

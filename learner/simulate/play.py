@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.bandit import Bandit
+from learner.bandits import Bandit
 from learner.samples import Samples
 from learner.simulate.world import World
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learner import PbmUcb
+from learner.bandits import LinearRanking
 from learner.evaluate import Log, Policy
-from learner.linear import LinearRanking
 from schemas.records import Snapshot
 from streams.offline.logs import NOTHING, LogError, Logs
 from streams.parameters import DirectoryParameters, SnapshotMissing

@@ -5,12 +5,12 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from learner.bandits import UbmLinUcb
 from learner.experiments.arena import compete
 from learner.experiments.policies import ALPHAS, Ucb
 from learner.experiments.shop import USER_COLUMNS, Taste, shop_table, visits
 from learner.experiments.taobao import encoded, shop_of
 from learner.experiments.visits import Visits, batches
-from learner.ubm_linucb import UbmLinUcb
 from streams.offline.encoder_training import train
 
 SIZE, ROUNDS, SEEDS = 6, 20_000, 5

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from learner import C2Ucb, CmLinUcb, DcmLinUcb, UbmLinUcb
+from learner.bandits import regret_bound
 from learner.simulate import Users, World, browsing_table, play
-from learner.theorem import regret_bound
 
 K = DIM = 10
 T = 8000

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from learner.bandits import UbmLinUcb
 from learner.encoder import EncoderError
 from learner.experiments.arena import compete
 from learner.experiments.policies import Ucb
 from learner.experiments.shop import USER_COLUMNS, Taste, shop_table, visits
 from learner.experiments.taobao import encoded, shop_of
 from learner.experiments.visits import Visits, batches
-from learner.ubm_linucb import UbmLinUcb
 from streams.offline.encoder_file import read_encoder, write_encoder
 from streams.offline.encoder_training import train
 from streams.offline.extras import ExtraMissing, needed

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.c2ucb import FullWeightBandit
+from learner.bandits.c2ucb import FullWeightBandit
 from learner.samples import Samples
 
 

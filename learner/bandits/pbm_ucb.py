@@ -7,11 +7,11 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from learner.bandits.linear import Settings, checked_count, checked_number
+from learner.bandits.topk import best_first
 from learner.browsing import checked_positions, table_hash
 from learner.exact import GRID, State, checked_cells, state_sha256
-from learner.linear import Settings, checked_count, checked_number
 from learner.samples import NO_ITEM, Samples, refuse
-from learner.topk import best_first
 
 UNSEEN_WIDTH = 1e300  # without an upper bound, but a number, so that two new items tie
 

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from learner.bandits.linear import LinearBandit, Settings, resolved_ridge
+from learner.bandits.theorem import safe_weight_bound, weight_bound
 from learner.browsing import checked_table, table_hash
-from learner.linear import LinearBandit, Settings, resolved_ridge
 from learner.samples import Samples
-from learner.theorem import safe_weight_bound, weight_bound
 
 
 class UbmLinUcb(LinearBandit):

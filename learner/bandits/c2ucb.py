@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.linear import LinearBandit, resolved_ridge
+from learner.bandits.linear import LinearBandit, resolved_ridge
 from learner.samples import Samples
 
 

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.c2ucb import FullWeightBandit
+from learner.bandits.c2ucb import FullWeightBandit
 from learner.exact import State, checked_cells
 from learner.samples import Samples
 

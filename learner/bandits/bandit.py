@@ -6,14 +6,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from learner.c2ucb import C2Ucb
-from learner.cm_linucb import CmLinUcb
-from learner.dcm_linucb import DcmLinUcb
+from learner.bandits.c2ucb import C2Ucb
+from learner.bandits.cm_linucb import CmLinUcb
+from learner.bandits.dcm_linucb import DcmLinUcb
+from learner.bandits.linear import Settings
+from learner.bandits.pbm_ucb import PbmUcb
+from learner.bandits.ubm_linucb import UbmLinUcb
 from learner.exact import State
-from learner.linear import Settings
-from learner.pbm_ucb import PbmUcb
 from learner.samples import Samples
-from learner.ubm_linucb import UbmLinUcb
 
 
 class Bandit(Protocol):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from learner import C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb, Samples, UbmLinUcb
-from learner.theorem import TheoremWarning
+from learner.bandits import TheoremWarning
 
 K, DIM = 3, 2
 TABLE = np.tril(np.full((K, K), 0.5))

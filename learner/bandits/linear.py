@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
+from learner.bandits.theorem import TheoremWarning, exploration
+from learner.bandits.topk import top_rows, widths
 from learner.exact import ExactSums, State, checked_cells, state_sha256
 from learner.samples import Samples, refuse
-from learner.theorem import TheoremWarning, exploration
-from learner.topk import top_rows, widths
 
 Settings = dict[str, str | float | int | None]
 

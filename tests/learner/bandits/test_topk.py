@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from learner import C2Ucb, Samples
-from learner.topk import PRUNE_ROWS, best_first, top_rows
+from learner.bandits.topk import PRUNE_ROWS, best_first, top_rows
 
 settings.register_profile("topk", deadline=None, max_examples=80)
 settings.load_profile("topk")
