@@ -22,14 +22,14 @@ from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP
 from kafka.errors import KafkaError
 
+from streams.broker.topics import Topics
 from streams.learn import RawRecord
 from streams.learning.owner import Store
 from streams.learning.rounds import HOPELESS, Delivered, Learning
 from streams.learning.transport import LearnConsumer, LearnTransport, trail_of
 from streams.learning.web import LearnHealth, add_web
 from streams.parameters import SourceAway
-from streams.settings import Settings, SettingsError, load
-from streams.topics import Topics
+from streams.settings.settings import Settings, SettingsError, load
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from streams.joining.commits import join_commits
 from streams.ledger import Ledger
 from streams.replay import plan_of, replay
 from streams.sample_lists import ListName, names
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 EVENTS = ("impressions", "clicks")
 

@@ -20,7 +20,7 @@ from streams.commands.logs import commands as log_commands
 from streams.commands.offline import commands as offline_commands
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 # The work is imported inside each command, so that --help answers at once.
 
@@ -74,7 +74,7 @@ def demo(
     its bucket's ranker; impressions and clicks are logged, joined and learned; new snapshots go back to the rankers.
     """
     from streams.demo.command import run
-    from streams.settings import load
+    from streams.settings.settings import load
 
     run(lists=lists, seed=seed, alpha=alpha, out=out, kafka=load(config) if kafka else None)
 
@@ -123,8 +123,8 @@ def topics(
     Checked are equal partitions of impressions and clicks, compaction, time stamps, retention beyond the horizon and
     the allowed downtime, replication, record size, and whether transactions are possible.
     """
-    from streams import topics as work
-    from streams.settings import load
+    from streams.broker import topics as work
+    from streams.settings.settings import load
 
     settings = load(config)
     for name in [] if check else work.create(settings):
@@ -218,7 +218,7 @@ def rank(
     """Order candidates with a bucket's newest snapshot, best first: item and estimated attractiveness."""
     from streams.candidates import read_candidates
     from streams.ranker import Ranker
-    from streams.settings import load
+    from streams.settings.settings import load
 
     settings = load(config)
     found = read_candidates(candidates)
@@ -258,7 +258,7 @@ def lag(
     from streams.lagging.exporter import serve
     from streams.lagging.rules import Window
     from streams.lagging.view import run
-    from streams.settings import load
+    from streams.settings.settings import load
 
     try:
         settings, groups, past = load(config), group or [], Window(span_s=window)
@@ -279,7 +279,7 @@ def lag(
 
 def with_buckets(config: Path | None) -> Settings:
     """Return the settings of a command that needs to know the buckets."""
-    from streams.settings import SettingsError, load
+    from streams.settings.settings import SettingsError, load
 
     settings = load(config)
     if not settings.buckets:

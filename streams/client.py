@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 
 from schemas.codec import Codec
 from schemas.records import Impression
+from streams.broker.topics import Topics
 from streams.events import Event, click_of, impression_of
 from streams.joining.acceptance import Acceptance
-from streams.settings import Settings
-from streams.topics import Topics
+from streams.settings.settings import Settings
 
 
 class DeliveryError(RuntimeError):

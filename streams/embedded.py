@@ -24,7 +24,7 @@ from streams.learning.owner import home
 from streams.ledger import Ledger
 from streams.parameters import DirectoryParameters
 from streams.ranker import Ranker
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 Payload = tuple[bytes | None, bytes | None]
 

@@ -22,15 +22,15 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
-from streams.health import Health
+from streams.broker.topics import Topics, admin, require
 from streams.join import Cut, SessionJoin
 from streams.joining.acceptance import Acceptance
 from streams.joining.partition import Entries, Pair
 from streams.joining.start import JoinRefused, parse_start, resume_from
 from streams.joining.watch import JoinWatch
 from streams.joining.writer import JoinWriter
-from streams.settings import Settings
-from streams.topics import Topics, admin, require
+from streams.settings.settings import Settings
+from streams.web.health import Health
 
 log = logging.getLogger(__name__)
 

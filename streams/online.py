@@ -10,7 +10,7 @@ from redis.retry import Retry
 
 from schemas.records import Snapshot
 from streams.parameters import SourceAway
-from streams.settings import Settings
+from streams.settings.settings import Settings
 from streams.snapshots import Version, load
 
 log = logging.getLogger(__name__)

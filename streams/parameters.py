@@ -11,9 +11,9 @@ from kafka.errors import KafkaError
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Progress, Snapshot
-from streams.settings import Settings
+from streams.broker.topics import Topics
+from streams.settings.settings import Settings
 from streams.snapshots import Newest, SnapshotCorrupt, Version, load
-from streams.topics import Topics
 
 QUICK = {"reconnect_backoff_max_ms": 1000}  # a broker that is back should not be left alone for 30 s more
 

@@ -16,7 +16,7 @@ from schemas.records import Click, Impression
 from streams.buckets import bucket_of
 from streams.client import EventWriter
 from streams.events import Event, click_of, impression_of
-from streams.settings import Bucket, Settings
+from streams.settings.settings import Bucket, Settings
 
 USERS = 1000
 LISTS_A_SESSION = 3

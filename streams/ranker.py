@@ -19,7 +19,7 @@ from schemas.records import Snapshot
 from streams.online import RedisParameters
 from streams.parameters import DirectoryParameters, KafkaParameters, SnapshotMissing, Source, SourceAway
 from streams.ranker_metrics import health_of, latency, metrics_of
-from streams.settings import Settings, load
+from streams.settings.settings import Settings, load
 from streams.snapshots import SnapshotCorrupt, Version, frozen, name_of
 
 __all__ = ["Ranker", "health_of", "metrics_of"]

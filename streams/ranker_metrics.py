@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from streams.health import Health
-from streams.metrics import Histogram, Metrics
+from streams.web.health import Health
+from streams.web.metrics import Histogram, Metrics
 
 if TYPE_CHECKING:
     from streams.ranker import Ranker

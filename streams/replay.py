@@ -22,7 +22,7 @@ from streams.ledger import Ledger
 from streams.replaying.begin import begin, complete
 from streams.replaying.part import EVENTS, Interrupted, Part, PartReplay, Plan, ReplayError
 from streams.replaying.ranges import Range
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 __all__ = ["Interrupted", "ReplayError", "Replayed", "open_source", "plan_of", "replay"]
 

@@ -10,7 +10,7 @@ from learner.bandits import LinearRanking
 from learner.exact import state_sha256
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import Snapshot, StateArray
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 
 CHUNK_BYTES = 800_000  # of payload in one record, so that it stays below the broker's 1 MB with its other fields
 MAX_BYTES = 1 << 30  # of a whole snapshot

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from streams import topics
+from streams.broker import topics
 from streams.local.kafka import LocalKafka, cache
 from streams.local.redis import LocalRedis
-from streams.settings import Bucket, Settings
+from streams.settings.settings import Bucket, Settings
 
 PACKAGES = {
     "java": "openjdk-17-jre-headless",

@@ -21,7 +21,7 @@ from rich.text import Text
 from streams.archive import BLOCK_BYTES, Archive, ArchiveError, LogWriter
 from streams.archiving.log_block import LogBlock
 from streams.archiving.source import TOPICS, KafkaSource, RangeError
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 
 class Copied(NamedTuple):

@@ -15,9 +15,9 @@ from streams.archive import Archive, ArchivedLog, ArchiveError
 from streams.archiving.copy import Copied, bar
 from streams.archiving.log_block import LogRecord
 from streams.archiving.source import KafkaSource
+from streams.broker.topics import TopicsError, admin
 from streams.parameters import SourceAway
-from streams.settings import Settings
-from streams.topics import TopicsError, admin
+from streams.settings.settings import Settings
 
 EVENTS = ("impressions", "clicks")
 

@@ -12,9 +12,9 @@ from kafka.errors import KafkaError
 
 from streams.archive import Archive
 from streams.archiving.log_block import LogBlock
+from streams.broker.topics import admin
 from streams.parameters import SourceAway
-from streams.settings import Settings
-from streams.topics import admin
+from streams.settings.settings import Settings
 
 TOPICS = ("impressions", "clicks", "samples", "parameters", "dead-letters", "late-clicks")
 _PATIENCE_S = 30.0

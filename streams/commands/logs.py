@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from schemas.records import Snapshot
     from streams.archiving.source import LogSource
     from streams.replay import Replayed
-    from streams.settings import Settings
+    from streams.settings.settings import Settings
 
 commands = typer.Typer()
 
@@ -47,7 +47,7 @@ def archive(
     from streams.archiving.copy import copy
     from streams.archiving.source import TOPICS
     from streams.replaying.ranges import parse_time
-    from streams.settings import load
+    from streams.settings.settings import load
 
     done = copy(
         load(config),
@@ -74,7 +74,7 @@ def restore(
     from streams.archive import Archive
     from streams.archiving.restore import EVENTS
     from streams.archiving.restore import restore as work
-    from streams.settings import load
+    from streams.settings.settings import load
 
     done = work(load(config), Archive.open(folder), topics=topic or EVENTS, console=Console(stderr=True))
     for part in done:
@@ -128,11 +128,11 @@ def replay(
 
     from streams.candidates import read_candidates
     from streams.cli import note, with_buckets
-    from streams.config.examination import read_examination
     from streams.replay import open_source, plan_of
     from streams.replaying.compare import compare
     from streams.replaying.output import check_newer, in_directory, on_topic, snapshots_of, write_directory, write_topic
     from streams.replaying.ranges import Range, parse_mark
+    from streams.settings.examination import read_examination
 
     settings = with_buckets(config)
     settings = replace(

@@ -17,12 +17,12 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
+from streams.broker.topics import described
 from streams.dashboard.piece_reader import ANSWER_MS, PieceReader, clients
 from streams.dashboard.pieces import Allowance, Piece, spread, that_fit, thinned
 from streams.dashboard.source import TOPICS, Look
 from streams.parameters import SourceAway
-from streams.settings import Settings
-from streams.topics import described
+from streams.settings.settings import Settings
 
 EVENTS = ("impressions", "clicks")
 HISTORY_BYTES = 16 << 20  # a look's share of the history

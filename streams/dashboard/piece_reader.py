@@ -13,7 +13,7 @@ from kafka.admin import KafkaAdminClient
 
 from streams.dashboard.pieces import Piece
 from streams.dashboard.source import Entry
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 ANSWER_MS = 5_000
 

@@ -19,7 +19,7 @@ from streams.dashboard.source import Source
 from streams.dashboard.state import State
 from streams.lagging.reader import LagReader
 from streams.parameters import SourceAway
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from threading import Event, Lock
 from time import monotonic
 from urllib.parse import parse_qs, urlsplit
 
-from streams.dashboard.access import HEADERS, Access, is_loopback
 from streams.dashboard.feed import Feed
 from streams.dashboard.state import State, View
-from streams.web import WebError, WebThread
+from streams.web.access import HEADERS, Access, is_loopback
+from streams.web.server import WebError, WebThread
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from streams.embedded import Embedded
 from streams.embedded_logs import STANDING
 from streams.ledger import Ledger
 from streams.ranker import Ranker
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 TICK_MS = 1000
 # what an embedded run writes

@@ -14,7 +14,7 @@ from schemas.records import Click, Impression
 from streams.buckets import bucket_of
 from streams.events import Event
 from streams.ranker import Ranker
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 
 DIM, POSITIONS = 10, 10
 ITEMS, CANDIDATES = 5000, 2000

@@ -15,7 +15,8 @@ from typing import Any, Self
 
 from kafka.errors import KafkaError
 
-from streams import app, join_job, topics
+from streams import app, join_job
+from streams.broker import topics
 from streams.client import EventWriter
 from streams.events import Event
 from streams.joining.commits import join_commits
@@ -23,7 +24,7 @@ from streams.ledger import Ledger
 from streams.parameters import SnapshotMissing
 from streams.ranker import Ranker
 from streams.replay import open_source
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 PATIENCE_S = 60.0  # for both jobs to be up
 

@@ -9,11 +9,11 @@ from kafka.errors import KafkaError
 
 from streams.archive import Archive
 from streams.archiving.source import ArchiveSource, KafkaSource, LogSource
+from streams.broker.topics import Topics, admin
 from streams.embedded_logs import committed
 from streams.joining.offsets import Commit
 from streams.parameters import SourceAway
-from streams.settings import Settings
-from streams.topics import Topics, admin
+from streams.settings.settings import Settings
 
 
 def join_commits(source: LogSource) -> dict[int, Commit]:

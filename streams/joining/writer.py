@@ -11,11 +11,11 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from schemas.codec import encode
-from streams import transactions
+from streams.broker import transactions
+from streams.broker.topics import Topics
 from streams.dead_letters import fitting
 from streams.join import Cut
-from streams.settings import Settings
-from streams.topics import Topics
+from streams.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

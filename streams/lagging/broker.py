@@ -11,12 +11,12 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import AuthorizationError, KafkaError
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
+from streams.broker.topics import Found, described, specs
 from streams.lagging.commit_records import Committed
 from streams.lagging.count import RecordCounter
 from streams.lagging.facts import Keeping, LogState, Look, Unread
 from streams.lagging.logs import PATIENCE_MS, reader
-from streams.settings import Settings
-from streams.topics import Found, described, specs
+from streams.settings.settings import Settings
 
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
 

@@ -7,12 +7,12 @@ import signal
 from collections.abc import Collection
 from threading import Event
 
-from streams.health import Health
 from streams.lag import Report
 from streams.lagging.metrics import metrics_of
 from streams.lagging.reader import LagError, LagReader
 from streams.lagging.rules import Window
-from streams.settings import Settings
+from streams.settings.settings import Settings
+from streams.web.health import Health
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from streams.lag import PartitionLag, Report
 from streams.lagging.rules import Verdict
-from streams.metrics import Metrics
+from streams.web.metrics import Metrics
 
 
 def _catch_up(one: PartitionLag) -> float | None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from kafka import TopicPartition
 
+from streams.broker.topics import Found, Topics
 from streams.lagging.broker import Broker
 from streams.lagging.clocks import Clocks
 from streams.lagging.commit_records import TOPIC, Committed, Place
 from streams.lagging.facts import newest_last
 from streams.lagging.logs import CommitLog, ProgressLog
 from streams.lagging.rules import Window
-from streams.settings import Settings
-from streams.topics import Found, Topics
+from streams.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from streams.broker.topics import Found, Topics
 from streams.lag import GroupLag, Report, partition_lag, without_leader
 from streams.lagging.broker import Broker
 from streams.lagging.commit_records import TOPIC
@@ -27,8 +28,7 @@ from streams.lagging.history import Ends
 from streams.lagging.logs import PATIENCE_MS
 from streams.lagging.moves import Moves, Watched
 from streams.lagging.rules import Window
-from streams.settings import Settings
-from streams.topics import Found, Topics
+from streams.settings.settings import Settings
 
 CONFIG_S = 60.0  # topics' configs are asked for again after so long
 COMING = (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError)

@@ -20,7 +20,7 @@ from rich.text import Text
 from streams.lag import GroupLag, PartitionLag, Report
 from streams.lagging.reader import LagError, LagReader
 from streams.lagging.rules import Verdict, Window, spoken
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 FINE, BEHIND, UNKNOWN = 0, 1, 2  # exit codes
 STYLES = {

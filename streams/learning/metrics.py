@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from schemas.records import Snapshot
-from streams.metrics import Metrics
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 from streams.snapshots import Version, restore
+from streams.web.metrics import Metrics
 
 MOST_BUCKETS = 100  # with more of them, those first by name are shown, and how many are left out
 LARGEST = 512  # the condition of a larger A takes too long

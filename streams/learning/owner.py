@@ -11,13 +11,13 @@ from kafka.partitioner.default import murmur2
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress, Snapshot
-from streams import transactions
+from streams.broker import transactions
+from streams.broker.topics import Topics, admin
 from streams.dead_letters import fitting
 from streams.learn import Log, PartitionLearner, RawRecord
 from streams.parameters import QUICK, KafkaParameters, SnapshotMissing
-from streams.settings import Bucket, Settings
+from streams.settings.settings import Bucket, Settings
 from streams.snapshots import ConfigChanged, check_config, split
-from streams.topics import Topics, admin
 
 log = logging.getLogger(__name__)
 

@@ -18,11 +18,11 @@ from schemas.records import Snapshot
 from streams.learn import Counts, RawRecord
 from streams.learning.metrics import ModelMetrics
 from streams.learning.owner import PartitionOwner, Store
-from streams.metrics import Metrics
 from streams.online import RedisParameters
 from streams.parameters import SnapshotMissing, SourceAway
-from streams.settings import Settings
+from streams.settings.settings import Settings
 from streams.snapshots import ConfigChanged, SnapshotCorrupt
+from streams.web.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from streams.config.examination import write_examination
 from streams.offline.fit import Fit, fit
 from streams.offline.heat_map import svg_map, terminal_map
 from streams.offline.logs import read_logs
+from streams.settings.examination import write_examination
 
 
 def run(

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from learner.evaluate import Estimate, Interval
-from streams.config.examination import ExaminationError, read_examination
 from streams.offline.judge import ESTIMATORS, Options, Verdict, judge, logged
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay
+from streams.settings.examination import ExaminationError, read_examination
 from streams.snapshots import name_of
 
 

@@ -14,14 +14,14 @@ from schemas.codec import encode
 from schemas.records import Snapshot
 from streams.archive import replace_file
 from streams.archiving.source import KafkaSource
+from streams.broker.topics import Topics, admin, specs
 from streams.learning.owner import home
 from streams.parameters import DirectoryParameters, SourceAway
 from streams.replay import Replayed, ReplayError
 from streams.replaying.compare import live_snapshots
 from streams.replaying.part import Plan
-from streams.settings import Settings
+from streams.settings.settings import Settings
 from streams.snapshots import SnapshotCorrupt, Version, name_of, split, take_snapshot
-from streams.topics import Topics, admin, specs
 
 
 def version_of(plan: Plan, bucket: str) -> Version:

@@ -26,7 +26,7 @@ from streams.learn import samples_of
 from streams.ledger import Ledger
 from streams.parameters import SourceAway
 from streams.replaying.ranges import Range
-from streams.settings import Bucket, Settings
+from streams.settings.settings import Bucket, Settings
 
 SAVE_EVERY_S = 5.0
 EVENTS = ("impressions", "clicks")

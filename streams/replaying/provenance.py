@@ -16,7 +16,7 @@ from streams.learning.owner import home
 from streams.replay import ReplayError, plan_of, replay
 from streams.replaying.compare import published
 from streams.replaying.ranges import Mark, Range
-from streams.settings import Settings
+from streams.settings.settings import Settings
 from streams.snapshots import Newest, Version, check_config, verify
 
 _NAME = re.compile(r"([A-Za-z0-9._-]+)[:@](\d+)\.(\d+)")

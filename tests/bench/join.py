@@ -12,7 +12,7 @@ from schemas.codec import decode, encode
 from schemas.records import Click, Impression
 from streams.join import SessionJoin
 from streams.joining.acceptance import Acceptance
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4
 BATCH = 2_000  # impressions of one poll

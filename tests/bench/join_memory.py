@@ -16,7 +16,7 @@ from schemas.records import Click, Impression
 from streams.join import SessionJoin
 from streams.joining.acceptance import Acceptance
 from streams.joining.offsets import Commit
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4
 BATCH = 2_000

@@ -21,7 +21,7 @@ from streams.archiving.log_block import LogBlock, LogRecord
 from streams.learn import samples_of
 from streams.replay import open_source, plan_of, replay
 from streams.replaying.part import Plan
-from streams.settings import Bucket, Settings
+from streams.settings.settings import Bucket, Settings
 
 K, DIM, GAP_MS, NOW = 12, 10, 40, 1_731_700_000_000
 UBM = Bucket("ubm", algorithm="ubm-linucb", dim=DIM, positions=K, examination=np.tril(np.full((K, K), 0.7)))

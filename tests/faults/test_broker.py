@@ -7,7 +7,7 @@ from exactly_once import BUCKETS, LATENESS_S, WAIT_S, Learned, events
 from jobs import Jobs, wait_until
 from traffic import publish
 
-from streams.topics import Topics
+from streams.broker.topics import Topics
 
 
 @pytest.mark.timeout(400)

@@ -10,7 +10,7 @@ from by_hand import SHORT
 
 from streams.lagging.reader import LagReader
 from streams.local.kafka import LocalKafka
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 
 @pytest.fixture(scope="session")

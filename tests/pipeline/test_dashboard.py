@@ -13,10 +13,10 @@ from shown import CARD, CLICKED_ONCE, K, Writer, batch, buckets, impression, now
 
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
-from streams import topics
+from streams.broker import topics
 from streams.dashboard.run import of_archive, of_kafka
 from streams.embedded import Embedded
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 
 def test_the_page_follows_the_log(browser, settings_for):

@@ -14,7 +14,7 @@ from schemas.records import Click
 from streams.dashboard.server import DashboardServer
 from streams.dashboard.source import Entry, Look
 from streams.dashboard.state import State
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 STATUS = "document.querySelector('#status').innerText"
 PRESSED = "document.querySelector('#windows [aria-pressed=true]').innerText"

@@ -9,10 +9,10 @@ from functools import partial
 from jobs import GLIMPSE, wait_until, write_toml
 from kafka import KafkaConsumer, TopicPartition
 
+from streams.broker.topics import admin
 from streams.demo.command import run
 from streams.demo.live import delete_topics
-from streams.settings import Settings
-from streams.topics import admin
+from streams.settings.settings import Settings
 
 
 def demo_topics(kafka: str) -> list[str]:

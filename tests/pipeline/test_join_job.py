@@ -12,10 +12,10 @@ from kafka.structs import OffsetAndMetadata
 
 from schemas.codec import decode
 from schemas.records import Click
-from streams.health import Health
+from streams.broker.topics import Topics, TopicsError
 from streams.join_job import run
 from streams.joining.start import JoinRefused
-from streams.topics import Topics, TopicsError
+from streams.web.health import Health
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 from joined import BUCKETS, events, lists_of, lists_wanted, load
 from kafka import KafkaConsumer, TopicPartition
 
+from streams.broker.topics import Topics, create
 from streams.join import SessionJoin
 from streams.joining.acceptance import Acceptance
 from streams.joining.offsets import Commit
-from streams.settings import Settings
-from streams.topics import Topics, create
+from streams.settings.settings import Settings
 
 HORIZON_MS = 20_000
 ACCEPT = Acceptance(BUCKETS, future_ms=5_000)

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from schemas.codec import encode
 from schemas.records import Progress
-from streams import topics
+from streams.broker import topics
+from streams.broker.topics import Topics, admin
 from streams.joining.log_clock import Place
 from streams.lagging.count import Counted, count
 from streams.lagging.facts import Unread
@@ -20,7 +21,6 @@ from streams.lagging.logs import reader
 from streams.lagging.reader import LagError, LagReader
 from streams.lagging.rules import Verdict, Window
 from streams.lagging.view import run
-from streams.topics import Topics, admin
 
 
 @pytest.mark.parametrize("k", [0, 700, 2999])

@@ -13,13 +13,13 @@ import pytest
 from by_hand import SHORT, commit, denied, lag_of, write
 from kafka.admin import ACLOperation, ResourceType
 
+from streams.broker.topics import Topics, admin
 from streams.lagging.reader import LagError, LagReader
 from streams.lagging.rules import Verdict
 from streams.lagging.view import looks
 from streams.local.kafka import LocalKafka
 from streams.local.server import free_port
-from streams.settings import Settings
-from streams.topics import Topics, admin
+from streams.settings.settings import Settings
 
 
 def test_refused_reading_is_one_line_or_worked_around(settings_for, reader_of, strict_broker):

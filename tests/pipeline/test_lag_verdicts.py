@@ -16,12 +16,12 @@ from jobs import Jobs, wait_until
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
+from streams.broker.topics import Topics, admin
 from streams.client import EventWriter
 from streams.lag import GroupLag
 from streams.lagging.reader import LagReader
 from streams.lagging.rules import Verdict, Window
-from streams.settings import Bucket
-from streams.topics import Topics, admin
+from streams.settings.settings import Bucket
 
 SPAN_S = 3.0
 THROTTLED, STALLED, STOPPED, RESET = range(4)

@@ -9,7 +9,7 @@ from traffic import DIM, Event, K
 from schemas.records import Impression
 from streams.client import EventWriter
 from streams.ranker import Ranker
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 
 WAIT_S, RATE, SECONDS = 2.0, 1000, 12
 

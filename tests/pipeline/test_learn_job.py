@@ -18,13 +18,13 @@ from sample_batches import SampleWriter, all_algorithms, make_batch
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
 from streams.app import free_port
+from streams.broker.topics import Topics
 from streams.learn import RawRecord
 from streams.learning.owner import PartitionOwner, Store, home
 from streams.learning.rounds import Delivered, Learning
 from streams.parameters import KafkaParameters
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 from streams.snapshots import restore
-from streams.topics import Topics
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import redis
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from streams import topics
+from streams.broker import topics
 from streams.local.kafka import LocalKafka, jars
 from streams.local.redis import LocalRedis
 from streams.local.server import LocalServerError, command_line, free_port, running_pid

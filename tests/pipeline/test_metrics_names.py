@@ -17,15 +17,15 @@ from jobs import Jobs, wait_until
 from kafka import KafkaProducer
 
 import streams
+from streams.broker.topics import Topics
 from streams.client import EventWriter
 from streams.lagging.reader import LagReader
 from streams.lagging.rules import Verdict
 from streams.local.server import free_port
-from streams.metrics import CONTENT_TYPE
 from streams.parameters import KafkaParameters, SnapshotMissing
 from streams.ranker import Ranker, health_of
-from streams.settings import Bucket, Settings
-from streams.topics import Topics
+from streams.settings.settings import Bucket, Settings
+from streams.web.metrics import CONTENT_TYPE
 
 FILES = Path(streams.__file__).parent / "dashboard" / "grafana"
 BUCKETS = {"main": Bucket("main", "c2ucb", 4, 3), "other": Bucket("other", "pbm-ucb", 0, 3, examination=np.ones(3))}

@@ -12,14 +12,14 @@ from sample_batches import SampleWriter, make_batch, pack
 
 from learner import Samples
 from schemas.codec import encode
+from streams.broker.topics import Topics
 from streams.learn import RawRecord
 from streams.learning.owner import PartitionOwner, Store
 from streams.online import RedisParameters
 from streams.parameters import KafkaParameters, SnapshotMissing, SourceAway
 from streams.ranker import Ranker
-from streams.settings import Bucket, Settings
+from streams.settings.settings import Bucket, Settings
 from streams.snapshots import ConfigChanged, SnapshotCorrupt, restore, take_snapshot
-from streams.topics import Topics
 
 BUCKET = Bucket("main", "c2ucb", dim=3, positions=4)
 CANDIDATES = np.random.default_rng(1).uniform(-0.5, 0.5, (50, 3))

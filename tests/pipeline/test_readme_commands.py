@@ -17,7 +17,7 @@ import pytest
 from jobs import GLIMPSE, wait_until
 
 from streams.parameters import KafkaParameters
-from streams.settings import load
+from streams.settings.settings import load
 
 ROOT = Path(__file__).parent.parent.parent
 RUNS_ON = ("worker", "dashboard", "lag --watch", "lag --metrics-port")  # until told to stop

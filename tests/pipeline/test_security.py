@@ -10,9 +10,9 @@ import redis
 from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUpsertion
 from kafka.errors import KafkaError
 
-from streams import topics
+from streams.broker import topics
 from streams.local.server import free_port
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 PASSWORD = "correct horse"
 JAAS = "org.apache.kafka.common.security.{} required {};"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from streams import topics
+from streams.broker import topics
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from learner import Samples
 from schemas.codec import encode
 from streams.candidates import CandidateError, read_candidates
 from streams.parameters import DirectoryParameters
-from streams.settings import load
+from streams.settings.settings import load
 from streams.snapshots import take_snapshot
 
 COMMANDS = ("demo", "up", "down", "topics", "join", "learn", "worker", "produce", "rank")

@@ -12,7 +12,7 @@ from streams.dashboard import archive_source
 from streams.dashboard.archive_source import ArchiveSource
 from streams.dashboard.state import State
 from streams.parameters import SourceAway
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 
 def write(archive, topic, records):

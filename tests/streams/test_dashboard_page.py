@@ -11,7 +11,7 @@ from schemas.records import Click, DeadLetter
 from streams.dashboard.feed import BY_ROW, Feed
 from streams.dashboard.source import Entry, Look
 from streams.dashboard.state import State, View
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 
 def look(number, *, bucket="b00", lists=2):

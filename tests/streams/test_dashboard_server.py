@@ -8,9 +8,9 @@ from socket import gethostname
 import pytest
 from shown import state
 
-from streams.dashboard.access import Access
 from streams.dashboard.server import PAGES, DashboardServer
-from streams.web import WebError
+from streams.web.access import Access
+from streams.web.server import WebError
 
 
 def get(server, path, headers=None):

@@ -23,7 +23,7 @@ from streams.embedded import Embedded, StepFailed
 from streams.events import Event
 from streams.parameters import DirectoryParameters
 from streams.produce import simulated
-from streams.settings import Bucket, Settings
+from streams.settings.settings import Bucket, Settings
 
 K, DIM, START = 4, 3, 1_700_000_000_000
 TABLE = np.tril(np.full((K, K), 0.6))

@@ -13,12 +13,12 @@ from learner import Samples
 from learner.simulate import Users, browsing_table
 from schemas.codec import encode
 from streams.cli import cli
-from streams.config.examination import write_examination
 from streams.offline.judge_view import EvaluateError, Request, as_json, chosen, evaluate, show
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay
 from streams.parameters import DirectoryParameters, SnapshotMissing
-from streams.settings import Bucket
+from streams.settings.examination import write_examination
+from streams.settings.settings import Bucket
 from streams.snapshots import SnapshotCorrupt, take_snapshot
 
 K, ITEMS = 3, 5

@@ -12,11 +12,11 @@ from learner.click_models import DCM
 from learner.click_models.implied import examination_of
 from learner.simulate import Users, browsing_table
 from streams.cli import cli
-from streams.config.examination import read_examination
 from streams.offline.fit import fit
 from streams.offline.fit_view import run, verdict
 from streams.offline.heat_map import svg_map
 from streams.offline.logs import LogError, read_logs
+from streams.settings.examination import read_examination
 
 TABLE = browsing_table(4)
 GAMMA = np.array([1.0, 0.8, 0.7, 0.5, 0.4, 0.3])  # one item everybody likes, so that w is known and not only its ratios

@@ -18,9 +18,9 @@ from streams.joining.partition import Pair
 from streams.joining.watch import JoinWatch
 from streams.learning.metrics import MOST_BUCKETS, ModelMetrics
 from streams.ledger import Ledger
-from streams.metrics import Metrics
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 from streams.snapshots import take_snapshot
+from streams.web.metrics import Metrics
 
 BUCKETS = {"a": Bucket("a", dim=2, positions=3), "p": Bucket("p", "pbm-ucb", 0, 3, examination=np.ones(3))}
 AT = 1_000_000

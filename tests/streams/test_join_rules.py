@@ -11,7 +11,7 @@ from streams.join import SessionJoin
 from streams.joining import offsets
 from streams.joining.acceptance import Acceptance
 from streams.joining.offsets import MAX_METADATA_BYTES, Commit
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 
 
 def test_a_list_closed_under_other_rules_takes_no_correction():

@@ -11,7 +11,7 @@ from schemas.codec import encode
 from schemas.records import DeadLetter, Progress
 from streams.dead_letters import fitting
 from streams.learn import Log, PartitionLearner, RawRecord, samples_of
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 from streams.snapshots import ConfigChanged, SnapshotCorrupt
 
 BUCKETS = all_algorithms()

@@ -11,10 +11,10 @@ from exposition import parse
 from sample_batches import all_algorithms, make_batch
 
 from schemas.codec import encode
-from streams.metrics import Histogram
 from streams.parameters import DirectoryParameters, SourceAway
 from streams.ranker import Ranker, health_of, metrics_of
 from streams.snapshots import take_snapshot
+from streams.web.metrics import Histogram
 
 BUCKETS = all_algorithms()
 CANDIDATES = np.random.default_rng(5).uniform(-0.5, 0.5, (100, 3))

@@ -24,7 +24,7 @@ from streams.replaying import part as replay_part
 from streams.replaying.output import check_newer, in_directory, snapshots_of, write_directory
 from streams.replaying.part import samples_of
 from streams.replaying.ranges import Mark, Range
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 
 
 @pytest.mark.parametrize("samples", [False, True], ids=["events", "samples"])

@@ -10,12 +10,12 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern
 from kafka.structs import OffsetAndMetadata
 
+from streams.broker.topics import Topics, admin
 from streams.joining.log_clock import Place
 from streams.joining.offsets import Commit, LogPart
 from streams.lag import PartitionLag
 from streams.lagging.reader import LagReader
 from streams.lagging.rules import Window
-from streams.topics import Topics, admin
 
 SHORT = Window(span_s=1.0, commits=4)
 

@@ -11,7 +11,7 @@ from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.join import SessionJoin
 from streams.joining.acceptance import Acceptance
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 
 WAIT, LATENESS, FUTURE = 60_000, 60_000, 30_000
 T0 = 1_700_000_000_000

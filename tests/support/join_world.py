@@ -15,7 +15,7 @@ from schemas.records import Click, Impression
 from streams.join import Cut, SessionJoin
 from streams.joining.acceptance import Acceptance
 from streams.joining.offsets import Commit
-from streams.settings import Bucket
+from streams.settings.settings import Bucket
 
 HORIZON, FUTURE = 9, 3
 BUCKETS = {

@@ -10,10 +10,10 @@ from traffic import publish, traffic
 
 from schemas.codec import decode
 from schemas.records import SampleBatch
+from streams.broker.topics import Topics
 from streams.join_job import JoinJob
 from streams.joining.offsets import Commit
-from streams.settings import Bucket
-from streams.topics import Topics
+from streams.settings.settings import Bucket
 
 BUCKETS = {name: Bucket(name, "c2ucb", 10, 12) for name in ("a", "b", "c")}
 

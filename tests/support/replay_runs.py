@@ -15,7 +15,7 @@ from streams.embedded import Embedded
 from streams.parameters import DirectoryParameters
 from streams.produce import simulated
 from streams.replay import open_source, plan_of, replay
-from streams.settings import Bucket, Settings
+from streams.settings.settings import Bucket, Settings
 
 K, DIM, START = 5, 4, 1_700_000_000_000
 TABLE = np.tril(np.full((K, K), 0.6))

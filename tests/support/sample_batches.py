@@ -10,8 +10,8 @@ from kafka.errors import KafkaError
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import SampleBatch
-from streams.settings import Bucket, Settings
-from streams.topics import Topics
+from streams.broker.topics import Topics
+from streams.settings.settings import Bucket, Settings
 
 K, DIM = 4, 3
 

@@ -9,9 +9,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from streams.health import Health
-from streams.metrics import CONTENT_TYPE, Metrics
-from streams.web import WebError
+from streams.web.health import Health
+from streams.web.metrics import CONTENT_TYPE, Metrics
+from streams.web.server import WebError
 
 
 def get(url: str) -> tuple[int, str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from learner import ALGORITHMS, Bandit
 from learner.browsing import MAX_POSITIONS
-from streams.config.checks import (
+from streams.settings.checks import (
     SettingsError,
     check_choice,
     check_count,
@@ -24,8 +24,8 @@ from streams.config.checks import (
     check_redis_url,
     check_servers,
 )
-from streams.config.examination import ExaminationError, checked, read_examination
-from streams.config.sources import PATHS, SECRETS, from_environment, from_toml
+from streams.settings.examination import ExaminationError, checked, read_examination
+from streams.settings.sources import PATHS, SECRETS, from_environment, from_toml
 
 __all__ = ["Bucket", "Settings", "SettingsError", "load"]
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from streams.config.checks import SettingsError, did_you_mean
+from streams.settings.checks import SettingsError, did_you_mean
 
 SECRETS = ("kafka_password", "kafka_key_password", "redis_password")
 PATHS = ("kafka_ca", "kafka_cert", "kafka_key", "redis_ca", "redis_cert", "redis_key")

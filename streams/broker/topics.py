@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import AuthorizationError, KafkaError, TopicAlreadyExistsError, for_code
 
-from streams.settings import Settings
+from streams.settings.settings import Settings
 
 WEEK_S = 7 * 86_400
 RECORD_BYTES = 1_000_000  # the largest record that any stage writes, with room for its headers

@@ -8,8 +8,8 @@ import pytest
 
 from learner import ALGORITHMS
 from learner.browsing import table_hash
-from streams.config.examination import read_examination, write_examination
-from streams.settings import Bucket, Settings, SettingsError, load
+from streams.settings.examination import read_examination, write_examination
+from streams.settings.settings import Bucket, Settings, SettingsError, load
 
 TABLE = np.tril(np.linspace(0.1, 0.9, 9).reshape(3, 3))
 

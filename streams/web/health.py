@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 
-from streams.metrics import CONTENT_TYPE
-from streams.web import WebThread
+from streams.web.metrics import CONTENT_TYPE
+from streams.web.server import WebThread
 
 PLAIN = "text/plain; charset=utf-8"
 Check = Callable[[], str | None]  # None when all is well, else what is wrong

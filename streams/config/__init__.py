@@ -1,1 +1,0 @@
-"""Where settings come from, and how their values are checked."""
