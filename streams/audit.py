@@ -10,10 +10,10 @@ import numpy as np
 
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, SampleBatch
-from streams.archiving.log_block import LogBlock
-from streams.archiving.source import LogSource
 from streams.joining.commits import join_commits
 from streams.ledger import Ledger
+from streams.logs.block import LogBlock
+from streams.logs.source import LogSource
 from streams.replay import plan_of, replay
 from streams.sample_lists import ListName, names
 from streams.settings.settings import Settings

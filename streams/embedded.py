@@ -10,9 +10,6 @@ from typing import Any, Self
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Snapshot
-from streams.archive import Archive
-from streams.archiving.log_block import LogBlock, LogRecord
-from streams.dead_letters import fitting
 from streams.embedded_logs import INPUTS, EmbeddedLogs
 from streams.events import Event
 from streams.join import Cut, SessionJoin
@@ -22,6 +19,9 @@ from streams.joining.offsets import Commit
 from streams.learn import Log, PartitionLearner, RawRecord
 from streams.learning.owner import home
 from streams.ledger import Ledger
+from streams.logs.archive import Archive
+from streams.logs.block import LogBlock, LogRecord
+from streams.logs.dead_letters import fitting
 from streams.parameters import DirectoryParameters
 from streams.ranker import Ranker
 from streams.settings.settings import Settings

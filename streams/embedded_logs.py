@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from streams.archive import Archive, ArchiveError, LogWriter, Position, replace_file
-from streams.archiving.log_block import LogBlock, LogRecord
 from streams.joining.offsets import BadCommit, Commit
+from streams.logs.archive import Archive, ArchiveError, LogWriter, Position, replace_file
+from streams.logs.block import LogBlock, LogRecord
 
 INPUTS = ("impressions", "clicks")
 OUTPUTS = ("samples", "dead-letters", "late-clicks")

@@ -16,12 +16,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from learner import Bandit
-from streams.archive import Archive
-from streams.archiving.source import ArchiveSource, KafkaSource, LogSource, RangeError
 from streams.ledger import Ledger
+from streams.logs.archive import Archive
+from streams.logs.ranges import Range
+from streams.logs.source import ArchiveSource, KafkaSource, LogSource, RangeError
 from streams.replaying.begin import begin, complete
 from streams.replaying.part import EVENTS, Interrupted, Part, PartReplay, Plan, ReplayError
-from streams.replaying.ranges import Range
 from streams.settings.settings import Settings
 
 __all__ = ["Interrupted", "ReplayError", "Replayed", "open_source", "plan_of", "replay"]

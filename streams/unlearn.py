@@ -12,14 +12,14 @@ from kafka.errors import KafkaError
 from learner import Bandit
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import SampleBatch
-from streams.archiving.source import KafkaSource, LogSource
 from streams.broker.topics import Topics
 from streams.joining.commits import join_commits
 from streams.joining.offsets import Commit
 from streams.learn import samples_of
 from streams.learning.owner import home
+from streams.logs.ranges import time_text
+from streams.logs.source import KafkaSource, LogSource
 from streams.parameters import SourceAway
-from streams.replaying.ranges import time_text
 from streams.sample_lists import NetLists, Place, by_record, take_back
 from streams.settings.settings import Settings
 

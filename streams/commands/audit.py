@@ -76,11 +76,11 @@ def unlearn(
     """
     from contextlib import closing
 
-    from streams.archiving.source import KafkaSource
     from streams.cli import note, with_buckets
     from streams.joining.commits import join_commits
+    from streams.logs.ranges import parse_time
+    from streams.logs.source import KafkaSource
     from streams.replaying.compare import live_snapshots
-    from streams.replaying.ranges import parse_time
     from streams.snapshots import restore
     from streams.unlearn import batches_of, effect, plan_unlearning
     from streams.unlearn import unlearn as work

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from schemas.records import Snapshot
-    from streams.archiving.source import LogSource
+    from streams.logs.source import LogSource
     from streams.replay import Replayed
     from streams.settings.settings import Settings
 
@@ -43,10 +43,10 @@ def archive(
     """Copy topics from Kafka to a directory of Avro files, with offsets and time stamps; again, it goes on."""
     from rich.console import Console
 
-    from streams.archive import Archive
-    from streams.archiving.copy import copy
-    from streams.archiving.source import TOPICS
-    from streams.replaying.ranges import parse_time
+    from streams.logs.archive import Archive
+    from streams.logs.job.copy import copy
+    from streams.logs.ranges import parse_time
+    from streams.logs.source import TOPICS
     from streams.settings.settings import load
 
     done = copy(
@@ -71,9 +71,9 @@ def restore(
     """Write an archive back to Kafka, into empty topics that keep its time stamps; interrupted, it goes on."""
     from rich.console import Console
 
-    from streams.archive import Archive
-    from streams.archiving.restore import EVENTS
-    from streams.archiving.restore import restore as work
+    from streams.logs.archive import Archive
+    from streams.logs.job.restore import EVENTS
+    from streams.logs.job.restore import restore as work
     from streams.settings.settings import load
 
     done = work(load(config), Archive.open(folder), topics=topic or EVENTS, console=Console(stderr=True))
@@ -128,10 +128,10 @@ def replay(
 
     from streams.candidates import read_candidates
     from streams.cli import note, with_buckets
+    from streams.logs.ranges import Range, parse_mark
     from streams.replay import open_source, plan_of
     from streams.replaying.compare import compare
     from streams.replaying.output import check_newer, in_directory, on_topic, snapshots_of, write_directory, write_topic
-    from streams.replaying.ranges import Range, parse_mark
     from streams.settings.examination import read_examination
 
     settings = with_buckets(config)
@@ -181,7 +181,7 @@ def run(plan: Any, out: Path | None, readers: int) -> Replayed:
     """Carry out a plan behind a progress bar."""
     from rich.console import Console
 
-    from streams.archiving.copy import bar
+    from streams.logs.job.copy import bar
     from streams.replay import Interrupted
     from streams.replay import replay as work
 
@@ -225,7 +225,7 @@ def told(done: Replayed) -> None:
 
 def live_of(live: str | None, logs: LogSource, settings: Settings, buckets: Mapping[str, Any]) -> dict[str, Snapshot]:
     """Return the snapshots to compare with; a place that was named and has none is refused."""
-    from streams.archive import Archive
+    from streams.logs.archive import Archive
     from streams.replay import ReplayError, open_source
     from streams.replaying.compare import live_snapshots, snapshots_in
 
@@ -247,7 +247,7 @@ def rebuild(logs: LogSource, settings: Settings, name: str) -> None:
     """Print whether the log gives a snapshot again."""
     from rich.console import Console
 
-    from streams.archiving.copy import bar
+    from streams.logs.job.copy import bar
     from streams.replaying.provenance import Wanted
     from streams.replaying.provenance import rebuild as work
 

@@ -7,9 +7,9 @@ from heapq import heapify, heappop, heapreplace
 from pathlib import Path
 
 from schemas.codec import encode
-from streams.archive import Archive, ArchivedLog, ArchiveError
-from streams.archiving.log_block import LogBlock
 from streams.dashboard.source import TOPICS, Entry, Look
+from streams.logs.archive import Archive, ArchivedLog, ArchiveError
+from streams.logs.block import LogBlock
 from streams.parameters import SourceAway
 from streams.snapshots import SnapshotCorrupt, load, split
 

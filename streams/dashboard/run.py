@@ -11,13 +11,13 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 
-from streams.archive import Archive
 from streams.dashboard.archive_source import ArchiveSource
 from streams.dashboard.kafka_source import KafkaSource
 from streams.dashboard.server import DashboardServer
 from streams.dashboard.source import Source
 from streams.dashboard.state import State
 from streams.lagging.reader import LagReader
+from streams.logs.archive import Archive
 from streams.parameters import SourceAway
 from streams.settings.settings import Settings
 

@@ -7,11 +7,11 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from streams.archive import Archive
-from streams.archiving.source import ArchiveSource, KafkaSource, LogSource
 from streams.broker.topics import Topics, admin
 from streams.embedded_logs import committed
 from streams.joining.offsets import Commit
+from streams.logs.archive import Archive
+from streams.logs.source import ArchiveSource, KafkaSource, LogSource
 from streams.parameters import SourceAway
 from streams.settings.settings import Settings
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from streams.archiving.log_block import LogBlock, LogRecord
 from streams.join import Cut, SessionJoin
 from streams.joining.offsets import Commit
+from streams.logs.block import LogBlock, LogRecord
 
 Read = Callable[[str, int, int], Iterator[LogBlock]]  # topic, first offset, offset to stop before
 ALL_TIME_MS = 1 << 50  # later than any event

@@ -13,8 +13,8 @@ from kafka.structs import OffsetAndMetadata
 from schemas.codec import encode
 from streams.broker import transactions
 from streams.broker.topics import Topics
-from streams.dead_letters import fitting
 from streams.join import Cut
+from streams.logs.dead_letters import fitting
 from streams.settings.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from schemas.codec import encode
 from schemas.records import DeadLetter, Progress, Snapshot
 from streams.broker import transactions
 from streams.broker.topics import Topics, admin
-from streams.dead_letters import fitting
 from streams.learn import Log, PartitionLearner, RawRecord
+from streams.logs.dead_letters import fitting
 from streams.parameters import QUICK, KafkaParameters, SnapshotMissing
 from streams.settings.settings import Bucket, Settings
 from streams.snapshots import ConfigChanged, check_config, split

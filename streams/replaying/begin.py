@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streams.archive import replace_file
+from streams.logs.archive import replace_file
 from streams.replaying.part import Plan, ReplayError
 
 _FILE = "replay.json"

@@ -11,8 +11,8 @@ import numpy as np
 from learner import Bandit
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Snapshot
-from streams.archiving.source import LogSource
 from streams.candidates import Candidates
+from streams.logs.source import LogSource
 from streams.parameters import DirectoryParameters
 from streams.snapshots import Newest, SnapshotCorrupt, frozen, name_of
 

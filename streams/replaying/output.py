@@ -12,10 +12,10 @@ from kafka.errors import KafkaError, for_code
 
 from schemas.codec import encode
 from schemas.records import Snapshot
-from streams.archive import replace_file
-from streams.archiving.source import KafkaSource
 from streams.broker.topics import Topics, admin, specs
 from streams.learning.owner import home
+from streams.logs.archive import replace_file
+from streams.logs.source import KafkaSource
 from streams.parameters import DirectoryParameters, SourceAway
 from streams.replay import Replayed, ReplayError
 from streams.replaying.compare import live_snapshots

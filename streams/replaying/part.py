@@ -16,16 +16,16 @@ import numpy as np
 from learner import Bandit
 from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch, StateArray
-from streams.archive import Archive, ArchiveError, replace_file
-from streams.archiving.source import ArchiveSource, KafkaSource, LogSource
 from streams.join import SessionJoin
 from streams.joining.acceptance import Acceptance
 from streams.joining.logs import cuts, rebuild
 from streams.joining.offsets import Commit
 from streams.learn import samples_of
 from streams.ledger import Ledger
+from streams.logs.archive import Archive, ArchiveError, replace_file
+from streams.logs.ranges import Range
+from streams.logs.source import ArchiveSource, KafkaSource, LogSource
 from streams.parameters import SourceAway
-from streams.replaying.ranges import Range
 from streams.settings.settings import Bucket, Settings
 
 SAVE_EVERY_S = 5.0

@@ -11,11 +11,11 @@ import numpy as np
 
 from learner import Bandit
 from schemas.records import Snapshot
-from streams.archiving.source import LogSource, RangeError
 from streams.learning.owner import home
+from streams.logs.ranges import Mark, Range
+from streams.logs.source import LogSource, RangeError
 from streams.replay import ReplayError, plan_of, replay
 from streams.replaying.compare import published
-from streams.replaying.ranges import Mark, Range
 from streams.settings.settings import Settings
 from streams.snapshots import Newest, Version, check_config, verify
 

@@ -16,9 +16,9 @@ import numpy as np
 from schemas.codec import encode
 from schemas.known import SCHEMAS
 from schemas.records import Impression
-from streams.archive import Archive, LogWriter
-from streams.archiving.codecs import CODECS, default_codec
-from streams.archiving.log_block import LogBlock, LogRecord
+from streams.logs.archive import Archive, LogWriter
+from streams.logs.block import LogBlock, LogRecord
+from streams.logs.compression import CODECS, default_codec
 
 K, DIM, BLOCK = 12, 10, 3_000
 NOW = 1_731_700_000_000

@@ -16,9 +16,9 @@ import numpy as np
 
 from schemas.codec import decode, encode
 from schemas.records import Click, Impression, SampleBatch
-from streams.archive import Archive, LogWriter
-from streams.archiving.log_block import LogBlock, LogRecord
 from streams.learn import samples_of
+from streams.logs.archive import Archive, LogWriter
+from streams.logs.block import LogBlock, LogRecord
 from streams.replay import open_source, plan_of, replay
 from streams.replaying.part import Plan
 from streams.settings.settings import Bucket, Settings

@@ -8,13 +8,13 @@ from jobs import write_toml
 from kafka import KafkaProducer, TopicPartition
 from typer.testing import CliRunner
 
-from streams.archive import Archive, ArchiveError
-from streams.archiving.copy import copy
-from streams.archiving.restore import restore
-from streams.archiving.source import KafkaSource, RangeError
 from streams.broker import topics
 from streams.broker.topics import TopicsError
 from streams.cli import cli
+from streams.logs.archive import Archive, ArchiveError
+from streams.logs.job.copy import copy
+from streams.logs.job.restore import restore
+from streams.logs.source import KafkaSource, RangeError
 
 START = 1_700_000_000_000
 

@@ -16,20 +16,20 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from traffic import DIM, K, examination, publish, traffic
 
-from streams.archive import Archive
-from streams.archiving.copy import copy
-from streams.archiving.source import ArchiveSource, KafkaSource, TransactionOpen
 from streams.audit import audit
 from streams.broker import topics
 from streams.broker.topics import Topics
 from streams.learn import samples_of
 from streams.learning.owner import home
+from streams.logs.archive import Archive
+from streams.logs.job.copy import copy
+from streams.logs.ranges import parse_time, time_text
+from streams.logs.source import ArchiveSource, KafkaSource, TransactionOpen
 from streams.parameters import KafkaParameters
 from streams.replay import Interrupted, ReplayError, plan_of, replay
 from streams.replaying.compare import compare, live_snapshots, published
 from streams.replaying.output import snapshots_of, write_topic
 from streams.replaying.provenance import Wanted, rebuild
-from streams.replaying.ranges import parse_time, time_text
 from streams.settings.settings import Bucket, Settings
 from streams.snapshots import Newest
 from streams.unlearn import read_samples, unlearn

@@ -8,10 +8,10 @@ from replay_runs import LISTS, SETTINGS, play, rewrite
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams.archive import Archive
-from streams.archiving.log_block import LogRecord
 from streams.audit import audit
 from streams.learning.owner import home
+from streams.logs.archive import Archive
+from streams.logs.block import LogRecord
 from streams.replay import open_source
 from streams.sample_lists import take_back
 

@@ -6,11 +6,11 @@ import pytest
 from shown import NOW, batch, buckets, impression, loop_of, state
 
 from schemas.codec import encode
-from streams.archive import Archive, LogWriter
-from streams.archiving.log_block import LogBlock, LogRecord
 from streams.dashboard import archive_source
 from streams.dashboard.archive_source import ArchiveSource
 from streams.dashboard.state import State
+from streams.logs.archive import Archive, LogWriter
+from streams.logs.block import LogBlock, LogRecord
 from streams.parameters import SourceAway
 from streams.settings.settings import Settings
 

@@ -18,9 +18,9 @@ import pytest
 from learner import Samples
 from schemas.codec import decode
 from schemas.records import Click, DeadLetter, Impression
-from streams.archive import Archive, ArchiveError
 from streams.embedded import Embedded, StepFailed
 from streams.events import Event
+from streams.logs.archive import Archive, ArchiveError
 from streams.parameters import DirectoryParameters
 from streams.produce import simulated
 from streams.settings.settings import Bucket, Settings

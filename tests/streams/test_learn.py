@@ -9,8 +9,8 @@ from sample_batches import DIM, K, all_algorithms, make_batch, pack
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress
-from streams.dead_letters import fitting
 from streams.learn import Log, PartitionLearner, RawRecord, samples_of
+from streams.logs.dead_letters import fitting
 from streams.settings.settings import Bucket
 from streams.snapshots import ConfigChanged, SnapshotCorrupt
 

@@ -7,8 +7,8 @@ from jobs import write_toml
 from replay_runs import SETTINGS, live, play, rewrite
 from typer.testing import CliRunner
 
-from streams.archive import Archive
 from streams.cli import cli, explained
+from streams.logs.archive import Archive
 from streams.ranker import Ranker
 
 

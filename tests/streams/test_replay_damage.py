@@ -8,13 +8,13 @@ import pytest
 from replay_runs import DIM, SETTINGS, START, hashes, live, rewrite
 
 from schemas.codec import encode
-from streams.archive import Archive, ArchiveCorrupt
-from streams.archiving.source import RangeError
 from streams.candidates import Candidates
+from streams.logs.archive import Archive, ArchiveCorrupt
+from streams.logs.ranges import Mark, Range
+from streams.logs.source import RangeError
 from streams.replay import ReplayError, open_source, plan_of, replay
 from streams.replaying.compare import compare, snapshots_in
 from streams.replaying.output import snapshots_of, write_directory
-from streams.replaying.ranges import Mark, Range
 
 
 def doubled(records: list) -> list:

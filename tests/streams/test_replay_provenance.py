@@ -8,9 +8,9 @@ from replay_runs import SETTINGS, play, rewrite
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams.archive import Archive, LogWriter
-from streams.archiving.log_block import LogBlock, LogRecord
-from streams.archiving.source import RangeError
+from streams.logs.archive import Archive, LogWriter
+from streams.logs.block import LogBlock, LogRecord
+from streams.logs.source import RangeError
 from streams.replay import ReplayError, open_source
 from streams.replaying.provenance import NotTheSame, Wanted, rebuild
 from streams.snapshots import ConfigChanged, split

@@ -8,10 +8,10 @@ from replay_runs import SETTINGS, START, play
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams.archive import Archive, LogWriter
-from streams.archiving.log_block import LogBlock, LogRecord
 from streams.joining.commits import join_commits
 from streams.learn import samples_of
+from streams.logs.archive import Archive, LogWriter
+from streams.logs.block import LogBlock, LogRecord
 from streams.replay import open_source, plan_of, replay
 from streams.sample_lists import NetLists, NotOnce, names, take_back
 from streams.unlearn import UnlearnError, batches_of, effect, plan_unlearning

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from schemas.records import Click, Impression, Snapshot
-from streams.archive import Archive, LogWriter
-from streams.archiving.log_block import LogBlock, LogRecord
 from streams.embedded import Embedded
+from streams.logs.archive import Archive, LogWriter
+from streams.logs.block import LogBlock, LogRecord
 from streams.parameters import DirectoryParameters
 from streams.produce import simulated
 from streams.replay import open_source, plan_of, replay

@@ -14,8 +14,8 @@ from fastavro import writer as write_container
 from fastavro.schema import to_parsing_canonical_form
 
 from schemas.strict import SchemaError, Walk
-from streams.archiving.codecs import MAX_BLOCK_BYTES, CodecError, codec_named
-from streams.archiving.log_block import SCHEMA, LogBlock, zigzag
+from streams.logs.block import SCHEMA, LogBlock, zigzag
+from streams.logs.compression import MAX_BLOCK_BYTES, CodecError, codec_named
 
 log = logging.getLogger(__name__)
 

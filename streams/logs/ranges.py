@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from streams.archiving.source import TOPICS, LogSource, RangeError
+from streams.logs.source import TOPICS, LogSource, RangeError
 
 _PLACE = re.compile(r"([a-z-]+):(\d+):(\d+)")
 

@@ -11,11 +11,11 @@ from kafka.errors import KafkaError
 from rich.console import Console
 from rich.progress import Progress
 
-from streams.archive import Archive, ArchivedLog, ArchiveError
-from streams.archiving.copy import Copied, bar
-from streams.archiving.log_block import LogRecord
-from streams.archiving.source import KafkaSource
 from streams.broker.topics import TopicsError, admin
+from streams.logs.archive import Archive, ArchivedLog, ArchiveError
+from streams.logs.block import LogRecord
+from streams.logs.job.copy import Copied, bar
+from streams.logs.source import KafkaSource
 from streams.parameters import SourceAway
 from streams.settings.settings import Settings
 

@@ -20,9 +20,9 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from streams.archiving.codecs import default_codec
-from streams.archiving.log_block import LogBlock
-from streams.archiving.segment import ArchiveCorrupt, ArchiveError, Segment
+from streams.logs.block import LogBlock
+from streams.logs.compression import default_codec
+from streams.logs.segment import ArchiveCorrupt, ArchiveError, Segment
 
 __all__ = ["Archive", "ArchiveCorrupt", "ArchiveError", "ArchivedLog", "LogWriter", "Position"]
 

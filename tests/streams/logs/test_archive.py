@@ -11,11 +11,11 @@ import time
 import fastavro
 import pytest
 
-from streams import archive as archive_module
-from streams.archive import Archive, ArchiveCorrupt, ArchivedLog, ArchiveError, LogWriter
-from streams.archiving.codecs import CODECS, MAX_BLOCK_BYTES, CodecError, codec_named, default_codec
-from streams.archiving.log_block import SCHEMA, LogBlock, LogRecord
-from streams.archiving.segment import Segment
+from streams.logs import archive as archive_module
+from streams.logs.archive import Archive, ArchiveCorrupt, ArchivedLog, ArchiveError, LogWriter
+from streams.logs.block import SCHEMA, LogBlock, LogRecord
+from streams.logs.compression import CODECS, MAX_BLOCK_BYTES, CodecError, codec_named, default_codec
+from streams.logs.segment import Segment
 
 
 def records(start: int, count: int) -> list[LogRecord]:

@@ -18,9 +18,9 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from streams.archive import BLOCK_BYTES, Archive, ArchiveError, LogWriter
-from streams.archiving.log_block import LogBlock
-from streams.archiving.source import TOPICS, KafkaSource, RangeError
+from streams.logs.archive import BLOCK_BYTES, Archive, ArchiveError, LogWriter
+from streams.logs.block import LogBlock
+from streams.logs.source import TOPICS, KafkaSource, RangeError
 from streams.settings.settings import Settings
 
 

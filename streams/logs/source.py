@@ -10,9 +10,9 @@ import numpy as np
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from streams.archive import Archive
-from streams.archiving.log_block import LogBlock
 from streams.broker.topics import admin
+from streams.logs.archive import Archive
+from streams.logs.block import LogBlock
 from streams.parameters import SourceAway
 from streams.settings.settings import Settings
 
