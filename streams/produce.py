@@ -13,10 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from schemas.codec import Codec
 from schemas.records import Click, Impression
-from streams.buckets import bucket_of
 from streams.client import EventWriter
 from streams.events import Event, click_of, impression_of
 from streams.settings.settings import Bucket, Settings
+from streams.split.users import bucket_of
 
 USERS = 1000
 LISTS_A_SESSION = 3
