@@ -187,8 +187,8 @@ def produce(
     """
     from rich.console import Console
 
-    from streams import produce as work
-    from streams.events import read_events
+    from streams.events.events import read_events
+    from streams.events.job import produce as work
 
     settings = with_buckets(config)
     console = Console(stderr=True)

@@ -11,9 +11,9 @@ from typing import Any, Self
 from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Snapshot
 from streams.embedded_logs import INPUTS, EmbeddedLogs
-from streams.events import Event
+from streams.events.acceptance import Acceptance
+from streams.events.events import Event
 from streams.join import Cut, SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.joining.logs import feed, rebuild
 from streams.joining.offsets import Commit
 from streams.learn import Log, PartitionLearner, RawRecord

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, DeadLetter, Impression, SampleBatch
-from streams.joining.acceptance import Acceptance
+from streams.events.acceptance import Acceptance
 from streams.joining.clicks import Clicks, Logged, WaitingClicks
 from streams.joining.log_clock import Era, LogClock
 from streams.joining.news import News

@@ -23,8 +23,8 @@ from kafka.errors import (
 from kafka.structs import OffsetAndMetadata
 
 from streams.broker.topics import Topics, admin, require
+from streams.events.acceptance import Acceptance
 from streams.join import Cut, SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.joining.partition import Entries, Pair
 from streams.joining.start import JoinRefused, parse_start, resume_from
 from streams.joining.watch import JoinWatch

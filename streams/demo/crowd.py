@@ -11,7 +11,7 @@ import numpy as np
 
 from learner.simulate import World, browsing_table
 from schemas.records import Click, Impression
-from streams.events import Event
+from streams.events.events import Event
 from streams.ranker import Ranker
 from streams.settings.settings import Bucket
 from streams.split.users import bucket_of

@@ -17,8 +17,8 @@ from kafka.errors import KafkaError
 
 from streams import app, join_job
 from streams.broker import topics
-from streams.client import EventWriter
-from streams.events import Event
+from streams.events.events import Event
+from streams.events.job.writer import EventWriter
 from streams.joining.commits import join_commits
 from streams.ledger import Ledger
 from streams.parameters import SnapshotMissing

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import Impression
+from streams.events.acceptance import Acceptance
 from streams.joining import batches
-from streams.joining.acceptance import Acceptance
 from streams.joining.batches import list_bytes
 from streams.joining.clicks import Clicks
 from streams.joining.due import Slots

@@ -16,8 +16,8 @@ import numpy as np
 from learner import Bandit
 from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch, StateArray
+from streams.events.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.joining.logs import cuts, rebuild
 from streams.joining.offsets import Commit
 from streams.learn import samples_of

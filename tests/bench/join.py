@@ -10,8 +10,8 @@ import numpy as np
 
 from schemas.codec import decode, encode
 from schemas.records import Click, Impression
+from streams.events.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.settings.settings import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4

@@ -13,8 +13,8 @@ import psutil
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
+from streams.events.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.joining.offsets import Commit
 from streams.settings.settings import Bucket
 

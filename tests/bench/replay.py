@@ -67,8 +67,8 @@ def click(offset: int, at: int, n: int, position: int) -> LogRecord:
 
 def write_samples(archive: Archive) -> None:
     """Write what the join makes of the events."""
+    from streams.events.acceptance import Acceptance
     from streams.join import SessionJoin
-    from streams.joining.acceptance import Acceptance
     from streams.joining.logs import cuts
 
     archive.add_topic("samples", partitions=1)

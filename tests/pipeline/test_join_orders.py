@@ -7,8 +7,8 @@ from joined import BUCKETS, events, lists_of, lists_wanted, load
 from kafka import KafkaConsumer, TopicPartition
 
 from streams.broker.topics import Topics, create
+from streams.events.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.joining.offsets import Commit
 from streams.settings.settings import Settings
 

@@ -17,7 +17,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from streams.broker.topics import Topics, admin
-from streams.client import EventWriter
+from streams.events.job.writer import EventWriter
 from streams.lag import GroupLag
 from streams.lagging.reader import LagReader
 from streams.lagging.rules import Verdict, Window

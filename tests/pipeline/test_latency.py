@@ -7,7 +7,7 @@ from jobs import Jobs, wait_until
 from traffic import DIM, Event, K
 
 from schemas.records import Impression
-from streams.client import EventWriter
+from streams.events.job.writer import EventWriter
 from streams.ranker import Ranker
 from streams.settings.settings import Bucket
 

@@ -18,7 +18,7 @@ from kafka import KafkaProducer
 
 import streams
 from streams.broker.topics import Topics
-from streams.client import EventWriter
+from streams.events.job.writer import EventWriter
 from streams.lagging.reader import LagReader
 from streams.lagging.rules import Verdict
 from streams.local.server import free_port

@@ -19,10 +19,10 @@ from learner import Samples
 from schemas.codec import decode
 from schemas.records import Click, DeadLetter, Impression
 from streams.embedded import Embedded, StepFailed
-from streams.events import Event
+from streams.events.events import Event
+from streams.events.job.produce import simulated
 from streams.logs.archive import Archive, ArchiveError
 from streams.parameters import DirectoryParameters
-from streams.produce import simulated
 from streams.settings.settings import Bucket, Settings
 
 K, DIM, START = 4, 3, 1_700_000_000_000

@@ -10,8 +10,8 @@ from exposition import parse
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import Click, Impression
+from streams.events.acceptance import Acceptance
 from streams.join import Cut, SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.joining.metrics import MOST_REASONS, JoinMetrics, label_of
 from streams.joining.offsets import Commit
 from streams.joining.partition import Pair

@@ -8,8 +8,8 @@ from join_events import BUCKET, FUTURE, T0, WAIT, Logged, World
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
+from streams.events.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.joining.batches import MAX_RECORD_BYTES
 from streams.joining.offsets import MAX_METADATA_BYTES, BadCommit, Commit
 

@@ -22,8 +22,8 @@ from join_world import (
 )
 
 from schemas.records import Click, Impression
+from streams.events.acceptance import Acceptance
 from streams.joining import log_clock
-from streams.joining.acceptance import Acceptance
 
 names = st.sampled_from(["i", "j", "k"])
 deltas = st.integers(-2, 4)

@@ -7,9 +7,9 @@ from join_events import BUCKET, FUTURE, LATENESS, T0, WAIT, Logged, World
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
+from streams.events.acceptance import Acceptance
 from streams.join import SessionJoin
 from streams.joining import offsets
-from streams.joining.acceptance import Acceptance
 from streams.joining.offsets import MAX_METADATA_BYTES, Commit
 from streams.settings.settings import Bucket
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
+from streams.events.acceptance import Acceptance
 from streams.join import SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.settings.settings import Bucket
 
 WAIT, LATENESS, FUTURE = 60_000, 60_000, 30_000

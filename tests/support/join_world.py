@@ -12,8 +12,8 @@ import numpy as np
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
+from streams.events.acceptance import Acceptance
 from streams.join import Cut, SessionJoin
-from streams.joining.acceptance import Acceptance
 from streams.joining.offsets import Commit
 from streams.settings.settings import Bucket
 

@@ -15,9 +15,9 @@ from schemas.codec import Codec
 from schemas.known import SCHEMAS
 from schemas.records import Click, Impression
 from streams.broker.topics import Topics, admin
-from streams.client import DeliveryError, EventWriter
-from streams.events import click_of, impression_of, read_events
-from streams.produce import produce, simulated
+from streams.events.events import click_of, impression_of, read_events
+from streams.events.job.produce import produce, simulated
+from streams.events.job.writer import DeliveryError, EventWriter
 from streams.settings.settings import Bucket, Settings
 
 NAMES = {"impression_id": "i1", "session_id": "s1", "bucket": "main", "user_id": "u1", "shown_at_ms": 1000}

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from schemas.codec import Codec
 from schemas.records import Impression
 from streams.broker.topics import Topics
-from streams.events import Event, click_of, impression_of
-from streams.joining.acceptance import Acceptance
+from streams.events.acceptance import Acceptance
+from streams.events.events import Event, click_of, impression_of
 from streams.settings.settings import Settings
 
 

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from schemas.codec import Codec
 from schemas.records import Click, Impression
-from streams.client import EventWriter
-from streams.events import Event, click_of, impression_of
+from streams.events.events import Event, click_of, impression_of
+from streams.events.job.writer import EventWriter
 from streams.settings.settings import Bucket, Settings
 from streams.split.users import bucket_of
 
