@@ -10,8 +10,8 @@ import numpy as np
 
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, SampleBatch
+from streams.join.ledger import Ledger
 from streams.joining.commits import join_commits
-from streams.ledger import Ledger
 from streams.logs.block import LogBlock
 from streams.logs.source import LogSource
 from streams.replay import plan_of, replay

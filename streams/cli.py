@@ -143,7 +143,7 @@ def topics(
 @cli.command()
 def join(start: From = None, config: Config = None) -> None:
     """Join impressions and clicks into samples, exactly once, until SIGTERM."""
-    from streams.join_job import run
+    from streams.join.job.worker import run
 
     raise typer.Exit(run(with_buckets(config), start=start))
 

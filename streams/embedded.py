@@ -13,12 +13,12 @@ from schemas.records import DeadLetter, Impression, Snapshot
 from streams.embedded_logs import INPUTS, EmbeddedLogs
 from streams.events.acceptance import Acceptance
 from streams.events.events import Event
-from streams.join import Cut, SessionJoin
-from streams.joining.logs import feed, rebuild
-from streams.joining.offsets import Commit
+from streams.join.commit import Commit
+from streams.join.ledger import Ledger
+from streams.join.merge import feed, rebuild
+from streams.join.session_join import Cut, SessionJoin
 from streams.learn import Log, PartitionLearner, RawRecord
 from streams.learning.owner import home
-from streams.ledger import Ledger
 from streams.logs.archive import Archive
 from streams.logs.block import LogBlock, LogRecord
 from streams.logs.dead_letters import fitting

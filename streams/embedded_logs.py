@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from streams.joining.offsets import BadCommit, Commit
+from streams.join.commit import BadCommit, Commit
 from streams.logs.archive import Archive, ArchiveError, LogWriter, Position, replace_file
 from streams.logs.block import LogBlock, LogRecord
 

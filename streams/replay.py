@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from learner import Bandit
-from streams.ledger import Ledger
+from streams.join.ledger import Ledger
 from streams.logs.archive import Archive
 from streams.logs.ranges import Range
 from streams.logs.source import ArchiveSource, KafkaSource, LogSource, RangeError

@@ -13,8 +13,8 @@ from learner import Bandit
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import SampleBatch
 from streams.broker.topics import Topics
+from streams.join.commit import Commit
 from streams.joining.commits import join_commits
-from streams.joining.offsets import Commit
 from streams.learn import samples_of
 from streams.learning.owner import home
 from streams.logs.ranges import time_text

@@ -21,7 +21,7 @@ from streams.demo.report import write_report
 from streams.demo.scores import Score, scores, table_of
 from streams.embedded import Embedded
 from streams.embedded_logs import STANDING
-from streams.ledger import Ledger
+from streams.join.ledger import Ledger
 from streams.ranker import Ranker
 from streams.settings.settings import Settings
 

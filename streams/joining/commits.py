@@ -9,7 +9,7 @@ from kafka.errors import KafkaError
 
 from streams.broker.topics import Topics, admin
 from streams.embedded_logs import committed
-from streams.joining.offsets import Commit
+from streams.join.commit import Commit
 from streams.logs.archive import Archive
 from streams.logs.source import ArchiveSource, KafkaSource, LogSource
 from streams.parameters import SourceAway

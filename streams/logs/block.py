@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import schemas
 from schemas.strict import SchemaError, Walk
-from streams.joining.clicks import Logged
+from streams.join.clicks import Logged
 
 SCHEMA: Any = load_schema(str(Path(schemas.__file__).with_name("log_block.avsc")))
 

@@ -17,11 +17,11 @@ from learner import Bandit
 from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch, StateArray
 from streams.events.acceptance import Acceptance
-from streams.join import SessionJoin
-from streams.joining.logs import cuts, rebuild
-from streams.joining.offsets import Commit
+from streams.join.commit import Commit
+from streams.join.ledger import Ledger
+from streams.join.merge import cuts, rebuild
+from streams.join.session_join import SessionJoin
 from streams.learn import samples_of
-from streams.ledger import Ledger
 from streams.logs.archive import Archive, ArchiveError, replace_file
 from streams.logs.ranges import Range
 from streams.logs.source import ArchiveSource, KafkaSource, LogSource

@@ -11,7 +11,7 @@ import numpy as np
 from schemas.codec import decode, encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join import SessionJoin
+from streams.join.session_join import SessionJoin
 from streams.settings.settings import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4

@@ -14,8 +14,8 @@ import psutil
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join import SessionJoin
-from streams.joining.offsets import Commit
+from streams.join.commit import Commit
+from streams.join.session_join import SessionJoin
 from streams.settings.settings import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4

@@ -68,8 +68,8 @@ def click(offset: int, at: int, n: int, position: int) -> LogRecord:
 def write_samples(archive: Archive) -> None:
     """Write what the join makes of the events."""
     from streams.events.acceptance import Acceptance
-    from streams.join import SessionJoin
-    from streams.joining.logs import cuts
+    from streams.join.merge import cuts
+    from streams.join.session_join import SessionJoin
 
     archive.add_topic("samples", partitions=1)
     writer = LogWriter(archive.log("samples", 0))

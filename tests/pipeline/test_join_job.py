@@ -13,8 +13,8 @@ from kafka.structs import OffsetAndMetadata
 from schemas.codec import decode
 from schemas.records import Click
 from streams.broker.topics import Topics, TopicsError
-from streams.join_job import run
-from streams.joining.start import JoinRefused
+from streams.join.job.start import JoinRefused
+from streams.join.job.worker import run
 from streams.web.health import Health
 
 

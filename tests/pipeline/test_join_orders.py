@@ -8,8 +8,8 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streams.broker.topics import Topics, create
 from streams.events.acceptance import Acceptance
-from streams.join import SessionJoin
-from streams.joining.offsets import Commit
+from streams.join.commit import Commit
+from streams.join.session_join import SessionJoin
 from streams.settings.settings import Settings
 
 HORIZON_MS = 20_000

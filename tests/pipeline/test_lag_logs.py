@@ -14,7 +14,7 @@ from schemas.codec import encode
 from schemas.records import Progress
 from streams.broker import topics
 from streams.broker.topics import Topics, admin
-from streams.joining.log_clock import Place
+from streams.join.clock import Place
 from streams.lagging.count import Counted, count
 from streams.lagging.facts import Unread
 from streams.lagging.logs import reader

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import streams
-from streams.joining.metrics import AFTER_WAIT
+from streams.join.job.metrics import AFTER_WAIT
 
 FILES = Path(streams.__file__).parent / "dashboard" / "grafana"
 ALIVE = {

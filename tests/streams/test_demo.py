@@ -7,7 +7,7 @@ import pytest
 
 from streams.demo.command import DemoError, balance, run
 from streams.demo.scores import lift_of
-from streams.ledger import Ledger
+from streams.join.ledger import Ledger
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.joining.log_clock import Place as LogPlace
-from streams.joining.offsets import Commit, LogPart
+from streams.join.clock import Place as LogPlace
+from streams.join.commit import Commit, LogPart
 from streams.lagging.clocks import Clocks
 from streams.lagging.commit_records import Committed, Place, Standing, committed_of, place_of, standing_of
 

@@ -11,8 +11,8 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern
 from kafka.structs import OffsetAndMetadata
 
 from streams.broker.topics import Topics, admin
-from streams.joining.log_clock import Place
-from streams.joining.offsets import Commit, LogPart
+from streams.join.clock import Place
+from streams.join.commit import Commit, LogPart
 from streams.lag import PartitionLag
 from streams.lagging.reader import LagReader
 from streams.lagging.rules import Window

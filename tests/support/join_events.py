@@ -10,7 +10,7 @@ import numpy as np
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join import SessionJoin
+from streams.join.session_join import SessionJoin
 from streams.settings.settings import Bucket
 
 WAIT, LATENESS, FUTURE = 60_000, 60_000, 30_000

@@ -13,8 +13,8 @@ import numpy as np
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join import Cut, SessionJoin
-from streams.joining.offsets import Commit
+from streams.join.commit import Commit
+from streams.join.session_join import Cut, SessionJoin
 from streams.settings.settings import Bucket
 
 HORIZON, FUTURE = 9, 3

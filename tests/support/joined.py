@@ -11,8 +11,8 @@ from traffic import publish, traffic
 from schemas.codec import decode
 from schemas.records import SampleBatch
 from streams.broker.topics import Topics
-from streams.join_job import JoinJob
-from streams.joining.offsets import Commit
+from streams.join.commit import Commit
+from streams.join.job.worker import JoinJob
 from streams.settings.settings import Bucket
 
 BUCKETS = {name: Bucket(name, "c2ucb", 10, 12) for name in ("a", "b", "c")}

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streams.joining.offsets import BadCommit, Commit
+from streams.join.commit import BadCommit, Commit
 
 CHOICES = "earliest, latest or a time (ISO 8601, or milliseconds since 1970)"
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learner.browsing import previous_click
-from streams.joining.batches import Lists
-from streams.joining.due import Due, Slots
+from streams.join.batches import Lists
+from streams.join.timer_wheel import Due, Slots
 
 NONE = np.iinfo(np.int64).max  # the offset of nothing: larger than any, so that a minimum passes over it
 NO_CLICK = -1.0

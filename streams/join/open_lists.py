@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from schemas.records import Impression
 from streams.events.acceptance import Acceptance
-from streams.joining import batches
-from streams.joining.batches import list_bytes
-from streams.joining.clicks import Clicks
-from streams.joining.due import Slots
-from streams.joining.forgotten import Forgotten
-from streams.joining.news import News
-from streams.joining.offsets import Frozen
-from streams.joining.past_rules import PastRules
-from streams.joining.reread import Reread
-from streams.joining.shelf import NO_CLICK, NONE, Shelf
-from streams.ledger import Ledger
+from streams.join import batches
+from streams.join.batches import list_bytes
+from streams.join.clicks import Clicks
+from streams.join.columns import NO_CLICK, NONE, Shelf
+from streams.join.commit import Frozen
+from streams.join.eras import PastRules
+from streams.join.forgotten import Forgotten
+from streams.join.ledger import Ledger
+from streams.join.outbox import News
+from streams.join.restart_points import Reread
+from streams.join.timer_wheel import Slots
 
 Ints = NDArray[np.int64]
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, DeadLetter, Impression, SampleBatch
 from streams.events.acceptance import Acceptance
-from streams.joining.clicks import Clicks, Logged, WaitingClicks
-from streams.joining.log_clock import Era, LogClock
-from streams.joining.news import News
-from streams.joining.offsets import Commit, Frozen, LogPart
-from streams.joining.open_lists import OpenLists
-from streams.joining.past_rules import Past, PastRules
-from streams.ledger import Ledger
+from streams.join.clicks import Clicks, Logged, WaitingClicks
+from streams.join.clock import Era, LogClock
+from streams.join.commit import Commit, Frozen, LogPart
+from streams.join.eras import Past, PastRules
+from streams.join.ledger import Ledger
+from streams.join.open_lists import OpenLists
+from streams.join.outbox import News
 
 Ints = NDArray[np.int64]
 

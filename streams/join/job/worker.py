@@ -24,11 +24,11 @@ from kafka.structs import OffsetAndMetadata
 
 from streams.broker.topics import Topics, admin, require
 from streams.events.acceptance import Acceptance
-from streams.join import Cut, SessionJoin
-from streams.joining.partition import Entries, Pair
-from streams.joining.start import JoinRefused, parse_start, resume_from
-from streams.joining.watch import JoinWatch
-from streams.joining.writer import JoinWriter
+from streams.join.job.partition import Entries, Pair
+from streams.join.job.start import JoinRefused, parse_start, resume_from
+from streams.join.job.watch import JoinWatch
+from streams.join.job.writer import JoinWriter
+from streams.join.session_join import Cut, SessionJoin
 from streams.settings.settings import Settings
 from streams.web.health import Health
 

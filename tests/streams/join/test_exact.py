@@ -23,7 +23,7 @@ from join_world import (
 
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.joining import log_clock
+from streams.join import clock as log_clock
 
 names = st.sampled_from(["i", "j", "k"])
 deltas = st.integers(-2, 4)

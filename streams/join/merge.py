@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from streams.join import Cut, SessionJoin
-from streams.joining.offsets import Commit
+from streams.join.commit import Commit
+from streams.join.session_join import Cut, SessionJoin
 from streams.logs.block import LogBlock, LogRecord
 
 Read = Callable[[str, int, int], Iterator[LogBlock]]  # topic, first offset, offset to stop before

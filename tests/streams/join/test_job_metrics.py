@@ -11,13 +11,13 @@ from learner import Samples
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join import Cut, SessionJoin
-from streams.joining.metrics import MOST_REASONS, JoinMetrics, label_of
-from streams.joining.offsets import Commit
-from streams.joining.partition import Pair
-from streams.joining.watch import JoinWatch
+from streams.join.commit import Commit
+from streams.join.job.metrics import MOST_REASONS, JoinMetrics, label_of
+from streams.join.job.partition import Pair
+from streams.join.job.watch import JoinWatch
+from streams.join.ledger import Ledger
+from streams.join.session_join import Cut, SessionJoin
 from streams.learning.metrics import MOST_BUCKETS, ModelMetrics
-from streams.ledger import Ledger
 from streams.settings.settings import Bucket
 from streams.snapshots import take_snapshot
 from streams.web.metrics import Metrics

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from zlib import compress, decompress
 from zlib import error as ZlibError
 
-from streams.joining.log_clock import NEVER, Era, LogClock, Place
-from streams.joining.past_rules import Past
-from streams.ledger import Ledger
+from streams.join.clock import NEVER, Era, LogClock, Place
+from streams.join.eras import Past
+from streams.join.ledger import Ledger
 
 MAX_METADATA_BYTES = 4096
 MAX_RULES_BYTES = 3000  # a hundred buckets take about 1,000

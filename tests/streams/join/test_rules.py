@@ -8,9 +8,9 @@ from join_events import BUCKET, FUTURE, LATENESS, T0, WAIT, Logged, World
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join import SessionJoin
-from streams.joining import offsets
-from streams.joining.offsets import MAX_METADATA_BYTES, Commit
+from streams.join import commit as offsets
+from streams.join.commit import MAX_METADATA_BYTES, Commit
+from streams.join.session_join import SessionJoin
 from streams.settings.settings import Bucket
 
 

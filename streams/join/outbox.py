@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import DeadLetter, SampleBatch
-from streams.joining.clicks import Logged
+from streams.join.clicks import Logged
 
 
 class News:
