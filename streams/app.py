@@ -28,7 +28,7 @@ from streams.learning.owner import Store
 from streams.learning.rounds import HOPELESS, Delivered, Learning
 from streams.learning.transport import LearnConsumer, LearnTransport, trail_of
 from streams.learning.web import LearnHealth, add_web
-from streams.parameters import SourceAway
+from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings, SettingsError, load
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from streams.learning.owner import home
 from streams.logs.archive import Archive
 from streams.logs.block import LogBlock, LogRecord
 from streams.logs.dead_letters import fitting
-from streams.parameters import DirectoryParameters
+from streams.parameters.source import DirectoryParameters
 from streams.ranker import Ranker
 from streams.settings.settings import Settings
 

@@ -8,8 +8,8 @@ import numpy as np
 from learner import Bandit, Samples
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, Progress, SampleBatch, Snapshot
+from streams.parameters.snapshot import check_config, restore, take_snapshot
 from streams.settings.settings import Bucket
-from streams.snapshots import check_config, restore, take_snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from learner import PbmUcb
 from learner.bandits import LinearRanking
 from schemas.records import Snapshot
-from streams.online import RedisParameters
-from streams.parameters import DirectoryParameters, KafkaParameters, SnapshotMissing, Source, SourceAway
+from streams.parameters.job.redis import RedisParameters
+from streams.parameters.snapshot import SnapshotCorrupt, Version, frozen, name_of
+from streams.parameters.source import DirectoryParameters, KafkaParameters, SnapshotMissing, Source, SourceAway
 from streams.ranker_metrics import health_of, latency, metrics_of
 from streams.settings.settings import Settings, load
-from streams.snapshots import SnapshotCorrupt, Version, frozen, name_of
 
 __all__ = ["Ranker", "health_of", "metrics_of"]
 

@@ -19,7 +19,7 @@ from streams.learn import samples_of
 from streams.learning.owner import home
 from streams.logs.ranges import time_text
 from streams.logs.source import KafkaSource, LogSource
-from streams.parameters import SourceAway
+from streams.parameters.source import SourceAway
 from streams.sample_lists import NetLists, Place, by_record, take_back
 from streams.settings.settings import Settings
 

@@ -80,8 +80,8 @@ def unlearn(
     from streams.joining.commits import join_commits
     from streams.logs.ranges import parse_time
     from streams.logs.source import KafkaSource
+    from streams.parameters.snapshot import restore
     from streams.replaying.compare import live_snapshots
-    from streams.snapshots import restore
     from streams.unlearn import batches_of, effect, plan_unlearning
     from streams.unlearn import unlearn as work
 

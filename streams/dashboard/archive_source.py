@@ -10,8 +10,8 @@ from schemas.codec import encode
 from streams.dashboard.source import TOPICS, Entry, Look
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError
 from streams.logs.block import LogBlock
-from streams.parameters import SourceAway
-from streams.snapshots import SnapshotCorrupt, load, split
+from streams.parameters.snapshot import SnapshotCorrupt, load, split
+from streams.parameters.source import SourceAway
 
 LOOK_BYTES = 8 << 20
 END = (1 << 63) - 1

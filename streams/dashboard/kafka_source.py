@@ -21,7 +21,7 @@ from streams.broker.topics import described
 from streams.dashboard.piece_reader import ANSWER_MS, PieceReader, clients
 from streams.dashboard.pieces import Allowance, Piece, spread, that_fit, thinned
 from streams.dashboard.source import TOPICS, Look
-from streams.parameters import SourceAway
+from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings
 
 EVENTS = ("impressions", "clicks")

@@ -18,7 +18,7 @@ from streams.dashboard.source import Source
 from streams.dashboard.state import State
 from streams.lagging.reader import LagReader
 from streams.logs.archive import Archive
-from streams.parameters import SourceAway
+from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings
 
 log = logging.getLogger(__name__)

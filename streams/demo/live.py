@@ -22,7 +22,7 @@ from streams.events.job.writer import EventWriter
 from streams.join.job import worker as join_job
 from streams.join.ledger import Ledger
 from streams.joining.commits import join_commits
-from streams.parameters import SnapshotMissing
+from streams.parameters.source import SnapshotMissing
 from streams.ranker import Ranker
 from streams.replay import open_source
 from streams.settings.settings import Settings

@@ -12,7 +12,7 @@ from streams.embedded_logs import committed
 from streams.join.commit import Commit
 from streams.logs.archive import Archive
 from streams.logs.source import ArchiveSource, KafkaSource, LogSource
-from streams.parameters import SourceAway
+from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings
 
 

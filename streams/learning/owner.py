@@ -15,9 +15,9 @@ from streams.broker import transactions
 from streams.broker.topics import Topics, admin
 from streams.learn import Log, PartitionLearner, RawRecord
 from streams.logs.dead_letters import fitting
-from streams.parameters import QUICK, KafkaParameters, SnapshotMissing
+from streams.parameters.snapshot import ConfigChanged, check_config, split
+from streams.parameters.source import QUICK, KafkaParameters, SnapshotMissing
 from streams.settings.settings import Bucket, Settings
-from streams.snapshots import ConfigChanged, check_config, split
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from schemas.records import Snapshot
 from streams.learn import Counts, RawRecord
 from streams.learning.metrics import ModelMetrics
 from streams.learning.owner import PartitionOwner, Store
-from streams.online import RedisParameters
-from streams.parameters import SnapshotMissing, SourceAway
+from streams.parameters.job.redis import RedisParameters
+from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt
+from streams.parameters.source import SnapshotMissing, SourceAway
 from streams.settings.settings import Settings
-from streams.snapshots import ConfigChanged, SnapshotCorrupt
 from streams.web.metrics import Metrics
 
 log = logging.getLogger(__name__)

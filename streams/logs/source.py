@@ -13,7 +13,7 @@ from kafka.errors import KafkaError
 from streams.broker.topics import admin
 from streams.logs.archive import Archive
 from streams.logs.block import LogBlock
-from streams.parameters import SourceAway
+from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings
 
 TOPICS = ("impressions", "clicks", "samples", "parameters", "dead-letters", "late-clicks")

@@ -14,8 +14,8 @@ from learner.bandits import LinearRanking
 from learner.evaluate import Log, Policy
 from schemas.records import Snapshot
 from streams.offline.logs import NOTHING, LogError, Logs
-from streams.parameters import DirectoryParameters, SnapshotMissing
-from streams.snapshots import frozen, load
+from streams.parameters.snapshot import frozen, load
+from streams.parameters.source import DirectoryParameters, SnapshotMissing
 
 Model = LinearRanking | PbmUcb
 NO_VECTORS: Final = np.empty((0, 0), dtype=np.float32)

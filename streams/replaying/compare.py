@@ -13,8 +13,8 @@ from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Snapshot
 from streams.candidates import Candidates
 from streams.logs.source import LogSource
-from streams.parameters import DirectoryParameters
-from streams.snapshots import Newest, SnapshotCorrupt, frozen, name_of
+from streams.parameters.snapshot import Newest, SnapshotCorrupt, frozen, name_of
+from streams.parameters.source import DirectoryParameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from streams.broker.topics import Topics, admin, specs
 from streams.learning.owner import home
 from streams.logs.archive import replace_file
 from streams.logs.source import KafkaSource
-from streams.parameters import DirectoryParameters, SourceAway
+from streams.parameters.snapshot import SnapshotCorrupt, Version, name_of, split, take_snapshot
+from streams.parameters.source import DirectoryParameters, SourceAway
 from streams.replay import Replayed, ReplayError
 from streams.replaying.compare import live_snapshots
 from streams.replaying.part import Plan
 from streams.settings.settings import Settings
-from streams.snapshots import SnapshotCorrupt, Version, name_of, split, take_snapshot
 
 
 def version_of(plan: Plan, bucket: str) -> Version:

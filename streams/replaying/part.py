@@ -25,7 +25,7 @@ from streams.learn import samples_of
 from streams.logs.archive import Archive, ArchiveError, replace_file
 from streams.logs.ranges import Range
 from streams.logs.source import ArchiveSource, KafkaSource, LogSource
-from streams.parameters import SourceAway
+from streams.parameters.source import SourceAway
 from streams.settings.settings import Bucket, Settings
 
 SAVE_EVERY_S = 5.0

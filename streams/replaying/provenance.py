@@ -14,10 +14,10 @@ from schemas.records import Snapshot
 from streams.learning.owner import home
 from streams.logs.ranges import Mark, Range
 from streams.logs.source import LogSource, RangeError
+from streams.parameters.snapshot import Newest, Version, check_config, verify
 from streams.replay import ReplayError, plan_of, replay
 from streams.replaying.compare import published
 from streams.settings.settings import Settings
-from streams.snapshots import Newest, Version, check_config, verify
 
 _NAME = re.compile(r"([A-Za-z0-9._-]+)[:@](\d+)\.(\d+)")
 

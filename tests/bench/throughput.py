@@ -31,7 +31,7 @@ from streams.broker import topics as topic_tools  # noqa: E402
 from streams.broker.topics import Topics  # noqa: E402
 from streams.learn import samples_of  # noqa: E402
 from streams.local.kafka import LocalKafka  # noqa: E402
-from streams.parameters import KafkaParameters  # noqa: E402
+from streams.parameters.source import KafkaParameters  # noqa: E402
 from streams.settings.settings import Bucket, Settings  # noqa: E402
 
 K, DIM, CLICKS, RATE = 12, 10, 0.4, 20_000

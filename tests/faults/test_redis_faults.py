@@ -7,8 +7,8 @@ import redis
 from jobs import Jobs, wait_until
 from sample_batches import SampleWriter, all_algorithms
 
-from streams.online import RedisParameters
-from streams.parameters import KafkaParameters
+from streams.parameters.job.redis import RedisParameters
+from streams.parameters.source import KafkaParameters
 from streams.ranker import Ranker
 
 PUBLISH_EVERY_S = 1.0

@@ -22,9 +22,9 @@ from streams.broker.topics import Topics
 from streams.learn import RawRecord
 from streams.learning.owner import PartitionOwner, Store, home
 from streams.learning.rounds import Delivered, Learning
-from streams.parameters import KafkaParameters
+from streams.parameters.snapshot import restore
+from streams.parameters.source import KafkaParameters
 from streams.settings.settings import Bucket
-from streams.snapshots import restore
 
 
 @pytest.fixture

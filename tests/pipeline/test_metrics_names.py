@@ -22,7 +22,7 @@ from streams.events.job.writer import EventWriter
 from streams.lagging.reader import LagReader
 from streams.lagging.rules import Verdict
 from streams.local.server import free_port
-from streams.parameters import KafkaParameters, SnapshotMissing
+from streams.parameters.source import KafkaParameters, SnapshotMissing
 from streams.ranker import Ranker, health_of
 from streams.settings.settings import Bucket, Settings
 from streams.web.metrics import CONTENT_TYPE

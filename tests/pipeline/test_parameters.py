@@ -15,11 +15,11 @@ from schemas.codec import encode
 from streams.broker.topics import Topics
 from streams.learn import RawRecord
 from streams.learning.owner import PartitionOwner, Store
-from streams.online import RedisParameters
-from streams.parameters import KafkaParameters, SnapshotMissing, SourceAway
+from streams.parameters.job.redis import RedisParameters
+from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt, restore, take_snapshot
+from streams.parameters.source import KafkaParameters, SnapshotMissing, SourceAway
 from streams.ranker import Ranker
 from streams.settings.settings import Bucket, Settings
-from streams.snapshots import ConfigChanged, SnapshotCorrupt, restore, take_snapshot
 
 BUCKET = Bucket("main", "c2ucb", dim=3, positions=4)
 CANDIDATES = np.random.default_rng(1).uniform(-0.5, 0.5, (50, 3))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from jobs import GLIMPSE, wait_until
 
-from streams.parameters import KafkaParameters
+from streams.parameters.source import KafkaParameters
 from streams.settings.settings import load
 
 ROOT = Path(__file__).parent.parent.parent

@@ -25,13 +25,13 @@ from streams.logs.archive import Archive
 from streams.logs.job.copy import copy
 from streams.logs.ranges import parse_time, time_text
 from streams.logs.source import ArchiveSource, KafkaSource, TransactionOpen
-from streams.parameters import KafkaParameters
+from streams.parameters.snapshot import Newest
+from streams.parameters.source import KafkaParameters
 from streams.replay import Interrupted, ReplayError, plan_of, replay
 from streams.replaying.compare import compare, live_snapshots, published
 from streams.replaying.output import snapshots_of, write_topic
 from streams.replaying.provenance import Wanted, rebuild
 from streams.settings.settings import Bucket, Settings
-from streams.snapshots import Newest
 from streams.unlearn import read_samples, unlearn
 
 BUCKETS = {

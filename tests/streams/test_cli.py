@@ -13,9 +13,9 @@ import pytest
 from learner import Samples
 from schemas.codec import encode
 from streams.candidates import CandidateError, read_candidates
-from streams.parameters import DirectoryParameters
+from streams.parameters.snapshot import take_snapshot
+from streams.parameters.source import DirectoryParameters
 from streams.settings.settings import load
-from streams.snapshots import take_snapshot
 
 COMMANDS = ("demo", "up", "down", "topics", "join", "learn", "worker", "produce", "rank")
 TOML = """

@@ -11,7 +11,7 @@ from streams.dashboard.archive_source import ArchiveSource
 from streams.dashboard.state import State
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
-from streams.parameters import SourceAway
+from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings
 
 

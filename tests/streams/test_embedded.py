@@ -22,7 +22,7 @@ from streams.embedded import Embedded, StepFailed
 from streams.events.events import Event
 from streams.events.job.produce import simulated
 from streams.logs.archive import Archive, ArchiveError
-from streams.parameters import DirectoryParameters
+from streams.parameters.source import DirectoryParameters
 from streams.settings.settings import Bucket, Settings
 
 K, DIM, START = 4, 3, 1_700_000_000_000

@@ -16,10 +16,10 @@ from streams.cli import cli
 from streams.offline.judge_view import EvaluateError, Request, as_json, chosen, evaluate, show
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay
-from streams.parameters import DirectoryParameters, SnapshotMissing
+from streams.parameters.snapshot import SnapshotCorrupt, take_snapshot
+from streams.parameters.source import DirectoryParameters, SnapshotMissing
 from streams.settings.examination import write_examination
 from streams.settings.settings import Bucket
-from streams.snapshots import SnapshotCorrupt, take_snapshot
 
 K, ITEMS = 3, 5
 TABLE = browsing_table(K)

@@ -11,8 +11,8 @@ from schemas.codec import encode
 from schemas.records import DeadLetter, Progress
 from streams.learn import Log, PartitionLearner, RawRecord, samples_of
 from streams.logs.dead_letters import fitting
+from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt
 from streams.settings.settings import Bucket
-from streams.snapshots import ConfigChanged, SnapshotCorrupt
 
 BUCKETS = all_algorithms()
 TABLE = BUCKETS["ubm"].examination

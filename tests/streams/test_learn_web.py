@@ -15,8 +15,8 @@ from streams.learn import Log, PartitionLearner, RawRecord
 from streams.learning.owner import PartitionOwner
 from streams.learning.rounds import Delivered, Learning, Place
 from streams.learning.web import STUCK_S, LearnHealth
+from streams.parameters.snapshot import take_snapshot
 from streams.settings.settings import Bucket, Settings
-from streams.snapshots import take_snapshot
 
 
 async def no_seek(partition, offset):

@@ -11,9 +11,9 @@ from exposition import parse
 from sample_batches import all_algorithms, make_batch
 
 from schemas.codec import encode
-from streams.parameters import DirectoryParameters, SourceAway
+from streams.parameters.snapshot import take_snapshot
+from streams.parameters.source import DirectoryParameters, SourceAway
 from streams.ranker import Ranker, health_of, metrics_of
-from streams.snapshots import take_snapshot
 from streams.web.metrics import Histogram
 
 BUCKETS = all_algorithms()

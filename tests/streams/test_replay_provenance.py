@@ -11,9 +11,9 @@ from schemas.records import SampleBatch
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
 from streams.logs.source import RangeError
+from streams.parameters.snapshot import ConfigChanged, split
 from streams.replay import ReplayError, open_source
 from streams.replaying.provenance import NotTheSame, Wanted, rebuild
-from streams.snapshots import ConfigChanged, split
 
 UBM = "ubm"
 

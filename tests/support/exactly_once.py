@@ -7,7 +7,7 @@ import numpy as np
 from traffic import DIM, K, examination, learned, publish, reference, traffic
 
 from streams.broker.topics import Topics
-from streams.parameters import KafkaParameters
+from streams.parameters.source import KafkaParameters
 from streams.settings.settings import Bucket, Settings
 
 TABLES = {"ubm-a": examination(1), "ubm-b": examination(2), "plain": np.ones((K, K))}

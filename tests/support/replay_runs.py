@@ -13,7 +13,7 @@ from streams.embedded import Embedded
 from streams.events.job.produce import simulated
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
-from streams.parameters import DirectoryParameters
+from streams.parameters.source import DirectoryParameters
 from streams.replay import open_source, plan_of, replay
 from streams.settings.settings import Bucket, Settings
 

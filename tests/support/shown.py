@@ -13,8 +13,8 @@ from schemas.records import Click, Impression, SampleBatch
 from streams.broker.topics import Topics
 from streams.dashboard.source import Entry
 from streams.dashboard.state import State
+from streams.parameters.snapshot import take_snapshot
 from streams.settings.settings import Bucket, Settings
-from streams.snapshots import take_snapshot
 
 NOW = 1_700_000_000_000
 K, DIM = 6, 4

@@ -16,7 +16,7 @@ from streams.logs.archive import Archive, ArchivedLog, ArchiveError
 from streams.logs.block import LogRecord
 from streams.logs.job.copy import Copied, bar
 from streams.logs.source import KafkaSource
-from streams.parameters import SourceAway
+from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings
 
 EVENTS = ("impressions", "clicks")

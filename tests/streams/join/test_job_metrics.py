@@ -18,8 +18,8 @@ from streams.join.job.watch import JoinWatch
 from streams.join.ledger import Ledger
 from streams.join.session_join import Cut, SessionJoin
 from streams.learning.metrics import MOST_BUCKETS, ModelMetrics
+from streams.parameters.snapshot import take_snapshot
 from streams.settings.settings import Bucket
-from streams.snapshots import take_snapshot
 from streams.web.metrics import Metrics
 
 BUCKETS = {"a": Bucket("a", dim=2, positions=3), "p": Bucket("p", "pbm-ucb", 0, 3, examination=np.ones(3))}

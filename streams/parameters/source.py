@@ -12,8 +12,8 @@ from kafka.errors import KafkaError
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Progress, Snapshot
 from streams.broker.topics import Topics
+from streams.parameters.snapshot import Newest, SnapshotCorrupt, Version, load
 from streams.settings.settings import Settings
-from streams.snapshots import Newest, SnapshotCorrupt, Version, load
 
 QUICK = {"reconnect_backoff_max_ms": 1000}  # a broker that is back should not be left alone for 30 s more
 

@@ -9,9 +9,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from schemas.records import Snapshot
-from streams.parameters import SourceAway
+from streams.parameters.snapshot import Version, load
+from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings
-from streams.snapshots import Version, load
 
 log = logging.getLogger(__name__)
 
