@@ -151,7 +151,7 @@ def join(start: From = None, config: Config = None) -> None:
 @cli.command()
 def learn(config: Config = None) -> None:
     """Learn each bucket's model from samples and publish snapshots to Kafka and Redis, until SIGTERM."""
-    from streams.app import run
+    from streams.learn.job.app import run
 
     raise typer.Exit(run(with_buckets(config)))
 

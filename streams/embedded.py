@@ -17,8 +17,8 @@ from streams.join.commit import Commit
 from streams.join.ledger import Ledger
 from streams.join.merge import feed, rebuild
 from streams.join.session_join import Cut, SessionJoin
-from streams.learn import Log, PartitionLearner, RawRecord
-from streams.learning.owner import home
+from streams.learn.job.owner import home
+from streams.learn.partition_learner import Log, PartitionLearner, RawRecord
 from streams.logs.archive import Archive
 from streams.logs.block import LogBlock, LogRecord
 from streams.logs.dead_letters import fitting

@@ -15,8 +15,8 @@ from schemas.records import SampleBatch
 from streams.broker.topics import Topics
 from streams.join.commit import Commit
 from streams.joining.commits import join_commits
-from streams.learn import samples_of
-from streams.learning.owner import home
+from streams.learn.job.owner import home
+from streams.learn.partition_learner import samples_of
 from streams.logs.ranges import time_text
 from streams.logs.source import KafkaSource, LogSource
 from streams.parameters.source import SourceAway

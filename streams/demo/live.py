@@ -15,13 +15,13 @@ from typing import Any, Self
 
 from kafka.errors import KafkaError
 
-from streams import app
 from streams.broker import topics
 from streams.events.events import Event
 from streams.events.job.writer import EventWriter
 from streams.join.job import worker as join_job
 from streams.join.ledger import Ledger
 from streams.joining.commits import join_commits
+from streams.learn.job import app
 from streams.parameters.source import SnapshotMissing
 from streams.ranker import Ranker
 from streams.replay import open_source

@@ -13,7 +13,7 @@ from kafka.errors import KafkaError, for_code
 from schemas.codec import encode
 from schemas.records import Snapshot
 from streams.broker.topics import Topics, admin, specs
-from streams.learning.owner import home
+from streams.learn.job.owner import home
 from streams.logs.archive import replace_file
 from streams.logs.source import KafkaSource
 from streams.parameters.snapshot import SnapshotCorrupt, Version, name_of, split, take_snapshot

@@ -21,7 +21,7 @@ from streams.join.commit import Commit
 from streams.join.ledger import Ledger
 from streams.join.merge import cuts, rebuild
 from streams.join.session_join import SessionJoin
-from streams.learn import samples_of
+from streams.learn.partition_learner import samples_of
 from streams.logs.archive import Archive, ArchiveError, replace_file
 from streams.logs.ranges import Range
 from streams.logs.source import ArchiveSource, KafkaSource, LogSource

@@ -11,7 +11,7 @@ import numpy as np
 
 from learner import Bandit
 from schemas.records import Snapshot
-from streams.learning.owner import home
+from streams.learn.job.owner import home
 from streams.logs.ranges import Mark, Range
 from streams.logs.source import LogSource, RangeError
 from streams.parameters.snapshot import Newest, Version, check_config, verify

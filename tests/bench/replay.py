@@ -16,7 +16,7 @@ import numpy as np
 
 from schemas.codec import decode, encode
 from schemas.records import Click, Impression, SampleBatch
-from streams.learn import samples_of
+from streams.learn.partition_learner import samples_of
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
 from streams.replay import open_source, plan_of, replay

@@ -29,7 +29,7 @@ from schemas.codec import decode, encode  # noqa: E402
 from schemas.records import Click, Impression, SampleBatch  # noqa: E402
 from streams.broker import topics as topic_tools  # noqa: E402
 from streams.broker.topics import Topics  # noqa: E402
-from streams.learn import samples_of  # noqa: E402
+from streams.learn.partition_learner import samples_of  # noqa: E402
 from streams.local.kafka import LocalKafka  # noqa: E402
 from streams.parameters.source import KafkaParameters  # noqa: E402
 from streams.settings.settings import Bucket, Settings  # noqa: E402

@@ -17,11 +17,11 @@ from sample_batches import SampleWriter, all_algorithms, make_batch
 
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
-from streams.app import free_port
 from streams.broker.topics import Topics
-from streams.learn import RawRecord
-from streams.learning.owner import PartitionOwner, Store, home
-from streams.learning.rounds import Delivered, Learning
+from streams.learn.job.app import free_port
+from streams.learn.job.owner import PartitionOwner, Store, home
+from streams.learn.job.rounds import Delivered, Learning
+from streams.learn.partition_learner import RawRecord
 from streams.parameters.snapshot import restore
 from streams.parameters.source import KafkaParameters
 from streams.settings.settings import Bucket

@@ -13,8 +13,8 @@ from sample_batches import SampleWriter, make_batch, pack
 from learner import Samples
 from schemas.codec import encode
 from streams.broker.topics import Topics
-from streams.learn import RawRecord
-from streams.learning.owner import PartitionOwner, Store
+from streams.learn.job.owner import PartitionOwner, Store
+from streams.learn.partition_learner import RawRecord
 from streams.parameters.job.redis import RedisParameters
 from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt, restore, take_snapshot
 from streams.parameters.source import KafkaParameters, SnapshotMissing, SourceAway

@@ -19,8 +19,8 @@ from traffic import DIM, K, examination, publish, traffic
 from streams.audit import audit
 from streams.broker import topics
 from streams.broker.topics import Topics
-from streams.learn import samples_of
-from streams.learning.owner import home
+from streams.learn.job.owner import home
+from streams.learn.partition_learner import samples_of
 from streams.logs.archive import Archive
 from streams.logs.job.copy import copy
 from streams.logs.ranges import parse_time, time_text

@@ -9,7 +9,7 @@ from replay_runs import LISTS, SETTINGS, play, rewrite
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
 from streams.audit import audit
-from streams.learning.owner import home
+from streams.learn.job.owner import home
 from streams.logs.archive import Archive
 from streams.logs.block import LogRecord
 from streams.replay import open_source

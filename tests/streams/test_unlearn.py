@@ -9,7 +9,7 @@ from replay_runs import SETTINGS, START, play
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
 from streams.joining.commits import join_commits
-from streams.learn import samples_of
+from streams.learn.partition_learner import samples_of
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
 from streams.replay import open_source, plan_of, replay

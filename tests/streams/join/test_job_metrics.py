@@ -17,7 +17,7 @@ from streams.join.job.partition import Pair
 from streams.join.job.watch import JoinWatch
 from streams.join.ledger import Ledger
 from streams.join.session_join import Cut, SessionJoin
-from streams.learning.metrics import MOST_BUCKETS, ModelMetrics
+from streams.learn.job.metrics import MOST_BUCKETS, ModelMetrics
 from streams.parameters.snapshot import take_snapshot
 from streams.settings.settings import Bucket
 from streams.web.metrics import Metrics

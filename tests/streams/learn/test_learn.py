@@ -9,7 +9,7 @@ from sample_batches import DIM, K, all_algorithms, make_batch, pack
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress
-from streams.learn import Log, PartitionLearner, RawRecord, samples_of
+from streams.learn.partition_learner import Log, PartitionLearner, RawRecord, samples_of
 from streams.logs.dead_letters import fitting
 from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt
 from streams.settings.settings import Bucket

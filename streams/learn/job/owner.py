@@ -13,7 +13,7 @@ from schemas.codec import encode
 from schemas.records import DeadLetter, Progress, Snapshot
 from streams.broker import transactions
 from streams.broker.topics import Topics, admin
-from streams.learn import Log, PartitionLearner, RawRecord
+from streams.learn.partition_learner import Log, PartitionLearner, RawRecord
 from streams.logs.dead_letters import fitting
 from streams.parameters.snapshot import ConfigChanged, check_config, split
 from streams.parameters.source import QUICK, KafkaParameters, SnapshotMissing

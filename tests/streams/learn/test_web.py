@@ -11,10 +11,10 @@ from sample_batches import all_algorithms, make_batch
 
 from learner import Samples
 from schemas.codec import encode
-from streams.learn import Log, PartitionLearner, RawRecord
-from streams.learning.owner import PartitionOwner
-from streams.learning.rounds import Delivered, Learning, Place
-from streams.learning.web import STUCK_S, LearnHealth
+from streams.learn.job.health import STUCK_S, LearnHealth
+from streams.learn.job.owner import PartitionOwner
+from streams.learn.job.rounds import Delivered, Learning, Place
+from streams.learn.partition_learner import Log, PartitionLearner, RawRecord
 from streams.parameters.snapshot import take_snapshot
 from streams.settings.settings import Bucket, Settings
 

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from schemas.codec import encode
 from schemas.records import Snapshot
-from streams.learn import Counts, RawRecord
-from streams.learning.metrics import ModelMetrics
-from streams.learning.owner import PartitionOwner, Store
+from streams.learn.job.metrics import ModelMetrics
+from streams.learn.job.owner import PartitionOwner, Store
+from streams.learn.partition_learner import Counts, RawRecord
 from streams.parameters.job.redis import RedisParameters
 from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt
 from streams.parameters.source import SnapshotMissing, SourceAway

@@ -23,11 +23,11 @@ from faust.types import TP
 from kafka.errors import KafkaError
 
 from streams.broker.topics import Topics
-from streams.learn import RawRecord
-from streams.learning.owner import Store
-from streams.learning.rounds import HOPELESS, Delivered, Learning
-from streams.learning.transport import LearnConsumer, LearnTransport, trail_of
-from streams.learning.web import LearnHealth, add_web
+from streams.learn.job.health import LearnHealth, add_web
+from streams.learn.job.owner import Store
+from streams.learn.job.rounds import HOPELESS, Delivered, Learning
+from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
+from streams.learn.partition_learner import RawRecord
 from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings, SettingsError, load
 
