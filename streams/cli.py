@@ -216,8 +216,8 @@ def rank(
     config: Config = None,
 ) -> None:
     """Order candidates with a bucket's newest snapshot, best first: item and estimated attractiveness."""
-    from streams.candidates import read_candidates
-    from streams.ranker import Ranker
+    from streams.rank.candidates import read_candidates
+    from streams.rank.job.ranker import Ranker
     from streams.settings.settings import load
 
     settings = load(config)

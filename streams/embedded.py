@@ -23,7 +23,7 @@ from streams.logs.archive import Archive
 from streams.logs.block import LogBlock, LogRecord
 from streams.logs.dead_letters import fitting
 from streams.parameters.source import DirectoryParameters
-from streams.ranker import Ranker
+from streams.rank.job.ranker import Ranker
 from streams.settings.settings import Settings
 
 Payload = tuple[bytes | None, bytes | None]

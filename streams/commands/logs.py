@@ -126,9 +126,9 @@ def replay(
     """
     from dataclasses import replace
 
-    from streams.candidates import read_candidates
     from streams.cli import note, with_buckets
     from streams.logs.ranges import Range, parse_mark
+    from streams.rank.candidates import read_candidates
     from streams.replay import open_source, plan_of
     from streams.replaying.compare import compare
     from streams.replaying.output import check_newer, in_directory, on_topic, snapshots_of, write_directory, write_topic

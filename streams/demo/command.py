@@ -22,7 +22,7 @@ from streams.demo.scores import Score, scores, table_of
 from streams.embedded import Embedded
 from streams.embedded_logs import STANDING
 from streams.join.ledger import Ledger
-from streams.ranker import Ranker
+from streams.rank.job.ranker import Ranker
 from streams.settings.settings import Settings
 
 TICK_MS = 1000

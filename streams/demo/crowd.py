@@ -12,7 +12,7 @@ import numpy as np
 from learner.simulate import World, browsing_table
 from schemas.records import Click, Impression
 from streams.events.events import Event
-from streams.ranker import Ranker
+from streams.rank.job.ranker import Ranker
 from streams.settings.settings import Bucket
 from streams.split.users import bucket_of
 

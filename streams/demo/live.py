@@ -23,7 +23,7 @@ from streams.join.ledger import Ledger
 from streams.joining.commits import join_commits
 from streams.learn.job import app
 from streams.parameters.source import SnapshotMissing
-from streams.ranker import Ranker
+from streams.rank.job.ranker import Ranker
 from streams.replay import open_source
 from streams.settings.settings import Settings
 

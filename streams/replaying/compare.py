@@ -11,10 +11,10 @@ import numpy as np
 from learner import Bandit
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Snapshot
-from streams.candidates import Candidates
 from streams.logs.source import LogSource
 from streams.parameters.snapshot import Newest, SnapshotCorrupt, frozen, name_of
 from streams.parameters.source import DirectoryParameters
+from streams.rank.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True)

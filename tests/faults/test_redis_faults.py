@@ -9,7 +9,7 @@ from sample_batches import SampleWriter, all_algorithms
 
 from streams.parameters.job.redis import RedisParameters
 from streams.parameters.source import KafkaParameters
-from streams.ranker import Ranker
+from streams.rank.job.ranker import Ranker
 
 PUBLISH_EVERY_S = 1.0
 

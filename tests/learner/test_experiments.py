@@ -10,7 +10,6 @@ from learner.experiments.online import by_day, traffic_by_step
 from learner.experiments.online_table import OnlineTable, table_distance
 from learner.experiments.policies import ALPHAS, BEYOND, PAPER, Entry, Knowledge, Oracle, Random, Thompson, Ucb, entered
 from learner.experiments.summary import Mean, best_alphas, rows, verdicts
-from learner.experiments.svd import truncated_svd
 from learner.experiments.taobao import facts
 from learner.experiments.visits import Visits, batches, pick, shuffled
 from learner.experiments.yandex import Yandex
@@ -136,17 +135,6 @@ def test_the_online_table_finds_w_and_sums_do_not_depend_on_batches():
         np.testing.assert_allclose(policy._responses[cell], samples.reward[mine] @ samples.context[mine], atol=1e-9)
 
 
-def test_the_randomised_svd_is_the_svd():
-    matrix = np.random.default_rng(0).normal(size=(40, 3)) @ np.random.default_rng(1).normal(size=(3, 60))
-    matrix += 0.01 * np.random.default_rng(2).normal(size=matrix.shape)
-    u, s, v = truncated_svd(matrix, 3, np.random.default_rng(3))
-    exact = np.linalg.svd(matrix)[1]
-    np.testing.assert_allclose(s, exact[:3], rtol=1e-6)
-    assert np.linalg.norm(matrix - u * s @ v.T) <= np.linalg.norm(exact[3:]) * (1 + 1e-6)
-    with pytest.raises(ValueError, match="rank must be 1 to 40"):
-        truncated_svd(matrix, 41, np.random.default_rng(0))
-
-
 def test_the_simulated_shop_has_the_published_facts():
     published = {
         "last click at 1": 0.166,
@@ -197,6 +185,17 @@ def test_the_search_log_becomes_contexts_with_their_attractiveness():
             assert made.attractiveness[context, place] == pytest.approx(min(1.0, clicked / examined))
     with pytest.raises(ValueError, match="0 of 6 contexts have at least 9999 pages"):
         Yandex.from_log(items, clicks, queries, pages=9999)
+
+
+def test_the_features_are_singular_vectors_of_the_largest_values():
+    made = Yandex.from_log(*log(), top=2, rank=3)
+    matrix = np.zeros((len(made.items), made.items.max() + 1))
+    np.put_along_axis(matrix, made.items, made.attractiveness, axis=1)
+    largest = np.sqrt(np.linalg.eigvalsh(matrix @ matrix.T)[::-1][:3])
+    left, right = made.features[:, 0, :3], made.features[:, :, 3:]
+    np.testing.assert_allclose(np.einsum("cm,cmr->cr", made.attractiveness, right), left * largest)  # M v = s u
+    np.testing.assert_allclose(left.T @ left, np.eye(3) * (left[:, 0] @ left[:, 0]), atol=1e-12)
+    assert Yandex.from_log(*log(), top=2, rank=99).features.shape == (6, 6, 12)  # no more than the matrix has
 
 
 def test_every_policy_plays_the_search_experiment():

@@ -23,7 +23,7 @@ from streams.lagging.reader import LagReader
 from streams.lagging.rules import Verdict
 from streams.local.server import free_port
 from streams.parameters.source import KafkaParameters, SnapshotMissing
-from streams.ranker import Ranker, health_of
+from streams.rank.job.ranker import Ranker, health_of
 from streams.settings.settings import Bucket, Settings
 from streams.web.metrics import CONTENT_TYPE
 

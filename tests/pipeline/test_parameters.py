@@ -18,7 +18,7 @@ from streams.learn.partition_learner import RawRecord
 from streams.parameters.job.redis import RedisParameters
 from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt, restore, take_snapshot
 from streams.parameters.source import KafkaParameters, SnapshotMissing, SourceAway
-from streams.ranker import Ranker
+from streams.rank.job.ranker import Ranker
 from streams.settings.settings import Bucket, Settings
 
 BUCKET = Bucket("main", "c2ucb", dim=3, positions=4)

@@ -12,9 +12,9 @@ import pytest
 
 from learner import Samples
 from schemas.codec import encode
-from streams.candidates import CandidateError, read_candidates
 from streams.parameters.snapshot import take_snapshot
 from streams.parameters.source import DirectoryParameters
+from streams.rank.candidates import CandidateError, read_candidates
 from streams.settings.settings import load
 
 COMMANDS = ("demo", "up", "down", "topics", "join", "learn", "worker", "produce", "rank")

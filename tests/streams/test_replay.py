@@ -19,7 +19,7 @@ from schemas.codec import decode
 from schemas.records import SampleBatch
 from streams.logs.archive import Archive
 from streams.logs.ranges import Mark, Range
-from streams.ranker import Ranker
+from streams.rank.job.ranker import Ranker
 from streams.replay import Interrupted, ReplayError, open_source, plan_of, replay
 from streams.replaying import part as replay_part
 from streams.replaying.output import check_newer, in_directory, snapshots_of, write_directory

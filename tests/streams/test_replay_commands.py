@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from streams.cli import cli, explained
 from streams.logs.archive import Archive
-from streams.ranker import Ranker
+from streams.rank.job.ranker import Ranker
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import pytest
 from replay_runs import DIM, SETTINGS, START, hashes, live, rewrite
 
 from schemas.codec import encode
-from streams.candidates import Candidates
 from streams.logs.archive import Archive, ArchiveCorrupt
 from streams.logs.ranges import Mark, Range
 from streams.logs.source import RangeError
+from streams.rank.candidates import Candidates
 from streams.replay import ReplayError, open_source, plan_of, replay
 from streams.replaying.compare import compare, snapshots_in
 from streams.replaying.output import snapshots_of, write_directory

@@ -9,7 +9,7 @@ from streams.web.health import Health
 from streams.web.metrics import Histogram, Metrics
 
 if TYPE_CHECKING:
-    from streams.ranker import Ranker
+    from streams.rank.job.ranker import Ranker
 
 QUICK = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1)  # seconds
 

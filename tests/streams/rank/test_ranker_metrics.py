@@ -13,7 +13,7 @@ from sample_batches import all_algorithms, make_batch
 from schemas.codec import encode
 from streams.parameters.snapshot import take_snapshot
 from streams.parameters.source import DirectoryParameters, SourceAway
-from streams.ranker import Ranker, health_of, metrics_of
+from streams.rank.job.ranker import Ranker, health_of, metrics_of
 from streams.web.metrics import Histogram
 
 BUCKETS = all_algorithms()

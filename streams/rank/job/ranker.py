@@ -19,7 +19,7 @@ from schemas.records import Snapshot
 from streams.parameters.job.redis import RedisParameters
 from streams.parameters.snapshot import SnapshotCorrupt, Version, frozen, name_of
 from streams.parameters.source import DirectoryParameters, KafkaParameters, SnapshotMissing, Source, SourceAway
-from streams.ranker_metrics import health_of, latency, metrics_of
+from streams.rank.job.metrics import health_of, latency, metrics_of
 from streams.settings.settings import Settings, load
 
 __all__ = ["Ranker", "health_of", "metrics_of"]

@@ -12,7 +12,7 @@ from sample_batches import all_algorithms, make_batch
 from schemas.codec import encode
 from streams.parameters.snapshot import SnapshotCorrupt, take_snapshot
 from streams.parameters.source import DirectoryParameters, SnapshotMissing, SourceAway
-from streams.ranker import Ranker
+from streams.rank.job.ranker import Ranker
 
 BUCKET = all_algorithms()["ubm"]
 CANDIDATES = np.random.default_rng(5).uniform(-0.5, 0.5, (100, 3))
