@@ -19,8 +19,8 @@ from streams.demo.crowd import RANDOM, Crowd, Loop, Visit, buckets
 from streams.demo.live import LiveLoop
 from streams.demo.report import write_report
 from streams.demo.scores import Score, scores, table_of
-from streams.embedded import Embedded
-from streams.embedded_logs import STANDING
+from streams.embedded.job import Embedded
+from streams.embedded.logs import STANDING
 from streams.join.ledger import Ledger
 from streams.rank.job.ranker import Ranker
 from streams.settings.settings import Settings

@@ -8,7 +8,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from streams.broker.topics import Topics, admin
-from streams.embedded_logs import committed
+from streams.embedded.logs import committed
 from streams.join.commit import Commit
 from streams.logs.archive import Archive
 from streams.logs.source import ArchiveSource, KafkaSource, LogSource

@@ -15,7 +15,7 @@ from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.broker import topics
 from streams.dashboard.run import of_archive, of_kafka
-from streams.embedded import Embedded
+from streams.embedded.job import Embedded
 from streams.settings.settings import Settings
 
 

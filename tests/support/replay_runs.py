@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from schemas.records import Click, Impression, Snapshot
-from streams.embedded import Embedded
+from streams.embedded.job import Embedded
 from streams.events.job.produce import simulated
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord

@@ -18,7 +18,7 @@ import pytest
 from learner import Samples
 from schemas.codec import decode
 from schemas.records import Click, DeadLetter, Impression
-from streams.embedded import Embedded, StepFailed
+from streams.embedded.job import Embedded, StepFailed
 from streams.events.events import Event
 from streams.events.job.produce import simulated
 from streams.logs.archive import Archive, ArchiveError

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Snapshot
-from streams.embedded_logs import INPUTS, EmbeddedLogs
+from streams.embedded.logs import INPUTS, EmbeddedLogs
 from streams.events.acceptance import Acceptance
 from streams.events.events import Event
 from streams.join.commit import Commit
