@@ -14,7 +14,7 @@ from streams.join.ledger import Ledger
 from streams.joining.commits import join_commits
 from streams.logs.block import LogBlock
 from streams.logs.source import LogSource
-from streams.replay import plan_of, replay
+from streams.replay.job.replay import plan_of, replay
 from streams.sample_lists import ListName, names
 from streams.settings.settings import Settings
 

@@ -28,7 +28,7 @@ def ledger(
     """Balance the events of each partition against what became of them; exit code 1 when something does not add up."""
     from streams.audit import audit
     from streams.cli import note, with_buckets
-    from streams.replay import open_source
+    from streams.replay.job.replay import open_source
 
     settings = with_buckets(config)
     result = audit(open_source(source, settings), settings)
@@ -81,7 +81,7 @@ def unlearn(
     from streams.logs.ranges import parse_time
     from streams.logs.source import KafkaSource
     from streams.parameters.snapshot import restore
-    from streams.replaying.compare import live_snapshots
+    from streams.replay.compare import live_snapshots
     from streams.unlearn import batches_of, effect, plan_unlearning
     from streams.unlearn import unlearn as work
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from schemas.records import Snapshot
     from streams.logs.source import LogSource
-    from streams.replay import Replayed
+    from streams.replay.job.replay import Replayed
     from streams.settings.settings import Settings
 
 commands = typer.Typer()
@@ -129,9 +129,16 @@ def replay(
     from streams.cli import note, with_buckets
     from streams.logs.ranges import Range, parse_mark
     from streams.rank.candidates import read_candidates
-    from streams.replay import open_source, plan_of
-    from streams.replaying.compare import compare
-    from streams.replaying.output import check_newer, in_directory, on_topic, snapshots_of, write_directory, write_topic
+    from streams.replay.compare import compare
+    from streams.replay.job.output import (
+        check_newer,
+        in_directory,
+        on_topic,
+        snapshots_of,
+        write_directory,
+        write_topic,
+    )
+    from streams.replay.job.replay import open_source, plan_of
     from streams.settings.examination import read_examination
 
     settings = with_buckets(config)
@@ -182,8 +189,8 @@ def run(plan: Any, out: Path | None, readers: int) -> Replayed:
     from rich.console import Console
 
     from streams.logs.job.copy import bar
-    from streams.replay import Interrupted
-    from streams.replay import replay as work
+    from streams.replay.job.replay import Interrupted
+    from streams.replay.job.replay import replay as work
 
     progress = bar(Console(stderr=True))
     task = progress.add_task(" and ".join(plan.topics), total=plan.total())
@@ -226,8 +233,8 @@ def told(done: Replayed) -> None:
 def live_of(live: str | None, logs: LogSource, settings: Settings, buckets: Mapping[str, Any]) -> dict[str, Snapshot]:
     """Return the snapshots to compare with; a place that was named and has none is refused."""
     from streams.logs.archive import Archive
-    from streams.replay import ReplayError, open_source
-    from streams.replaying.compare import live_snapshots, snapshots_in
+    from streams.replay.compare import live_snapshots, snapshots_in
+    from streams.replay.job.replay import ReplayError, open_source
 
     if live is None:
         return live_snapshots(logs)
@@ -248,8 +255,8 @@ def rebuild(logs: LogSource, settings: Settings, name: str) -> None:
     from rich.console import Console
 
     from streams.logs.job.copy import bar
-    from streams.replaying.provenance import Wanted
-    from streams.replaying.provenance import rebuild as work
+    from streams.replay.job.provenance import Wanted
+    from streams.replay.job.provenance import rebuild as work
 
     with bar(Console(stderr=True)) as progress:
         task = progress.add_task("samples", total=None)

@@ -24,7 +24,7 @@ from streams.joining.commits import join_commits
 from streams.learn.job import app
 from streams.parameters.source import SnapshotMissing
 from streams.rank.job.ranker import Ranker
-from streams.replay import open_source
+from streams.replay.job.replay import open_source
 from streams.settings.settings import Settings
 
 PATIENCE_S = 60.0  # for both jobs to be up

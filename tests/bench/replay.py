@@ -19,8 +19,8 @@ from schemas.records import Click, Impression, SampleBatch
 from streams.learn.partition_learner import samples_of
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
-from streams.replay import open_source, plan_of, replay
-from streams.replaying.part import Plan
+from streams.replay.job.part import Plan
+from streams.replay.job.replay import open_source, plan_of, replay
 from streams.settings.settings import Bucket, Settings
 
 K, DIM, GAP_MS, NOW = 12, 10, 40, 1_731_700_000_000

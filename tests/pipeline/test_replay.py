@@ -27,10 +27,10 @@ from streams.logs.ranges import parse_time, time_text
 from streams.logs.source import ArchiveSource, KafkaSource, TransactionOpen
 from streams.parameters.snapshot import Newest
 from streams.parameters.source import KafkaParameters
-from streams.replay import Interrupted, ReplayError, plan_of, replay
-from streams.replaying.compare import compare, live_snapshots, published
-from streams.replaying.output import snapshots_of, write_topic
-from streams.replaying.provenance import Wanted, rebuild
+from streams.replay.compare import compare, live_snapshots, published
+from streams.replay.job.output import snapshots_of, write_topic
+from streams.replay.job.provenance import Wanted, rebuild
+from streams.replay.job.replay import Interrupted, ReplayError, plan_of, replay
 from streams.settings.settings import Bucket, Settings
 from streams.unlearn import read_samples, unlearn
 

@@ -12,7 +12,7 @@ from streams.audit import audit
 from streams.learn.job.owner import home
 from streams.logs.archive import Archive
 from streams.logs.block import LogRecord
-from streams.replay import open_source
+from streams.replay.job.replay import open_source
 from streams.sample_lists import take_back
 
 

@@ -12,7 +12,7 @@ from streams.joining.commits import join_commits
 from streams.learn.partition_learner import samples_of
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
-from streams.replay import open_source, plan_of, replay
+from streams.replay.job.replay import open_source, plan_of, replay
 from streams.sample_lists import NetLists, NotOnce, names, take_back
 from streams.unlearn import UnlearnError, batches_of, effect, plan_unlearning
 

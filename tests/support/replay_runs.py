@@ -14,7 +14,7 @@ from streams.events.job.produce import simulated
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
 from streams.parameters.source import DirectoryParameters
-from streams.replay import open_source, plan_of, replay
+from streams.replay.job.replay import open_source, plan_of, replay
 from streams.settings.settings import Bucket, Settings
 
 K, DIM, START = 5, 4, 1_700_000_000_000

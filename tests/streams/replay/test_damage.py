@@ -12,9 +12,9 @@ from streams.logs.archive import Archive, ArchiveCorrupt
 from streams.logs.ranges import Mark, Range
 from streams.logs.source import RangeError
 from streams.rank.candidates import Candidates
-from streams.replay import ReplayError, open_source, plan_of, replay
-from streams.replaying.compare import compare, snapshots_in
-from streams.replaying.output import snapshots_of, write_directory
+from streams.replay.compare import compare, snapshots_in
+from streams.replay.job.output import snapshots_of, write_directory
+from streams.replay.job.replay import ReplayError, open_source, plan_of, replay
 
 
 def doubled(records: list) -> list:

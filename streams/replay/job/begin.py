@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streams.logs.archive import replace_file
-from streams.replaying.part import Plan, ReplayError
+from streams.replay.job.part import Plan, ReplayError
 
 _FILE = "replay.json"
 

@@ -15,8 +15,8 @@ from streams.learn.job.owner import home
 from streams.logs.ranges import Mark, Range
 from streams.logs.source import LogSource, RangeError
 from streams.parameters.snapshot import Newest, Version, check_config, verify
-from streams.replay import ReplayError, plan_of, replay
-from streams.replaying.compare import published
+from streams.replay.compare import published
+from streams.replay.job.replay import ReplayError, plan_of, replay
 from streams.settings.settings import Settings
 
 _NAME = re.compile(r"([A-Za-z0-9._-]+)[:@](\d+)\.(\d+)")

@@ -12,8 +12,8 @@ from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
 from streams.logs.source import RangeError
 from streams.parameters.snapshot import ConfigChanged, split
-from streams.replay import ReplayError, open_source
-from streams.replaying.provenance import NotTheSame, Wanted, rebuild
+from streams.replay.job.provenance import NotTheSame, Wanted, rebuild
+from streams.replay.job.replay import ReplayError, open_source
 
 UBM = "ubm"
 

@@ -18,9 +18,9 @@ from streams.logs.archive import replace_file
 from streams.logs.source import KafkaSource
 from streams.parameters.snapshot import SnapshotCorrupt, Version, name_of, split, take_snapshot
 from streams.parameters.source import DirectoryParameters, SourceAway
-from streams.replay import Replayed, ReplayError
-from streams.replaying.compare import live_snapshots
-from streams.replaying.part import Plan
+from streams.replay.compare import live_snapshots
+from streams.replay.job.part import Plan
+from streams.replay.job.replay import Replayed, ReplayError
 from streams.settings.settings import Settings
 
 

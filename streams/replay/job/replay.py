@@ -20,8 +20,8 @@ from streams.join.ledger import Ledger
 from streams.logs.archive import Archive
 from streams.logs.ranges import Range
 from streams.logs.source import ArchiveSource, KafkaSource, LogSource, RangeError
-from streams.replaying.begin import begin, complete
-from streams.replaying.part import EVENTS, Interrupted, Part, PartReplay, Plan, ReplayError
+from streams.replay.job.begin import begin, complete
+from streams.replay.job.part import EVENTS, Interrupted, Part, PartReplay, Plan, ReplayError
 from streams.settings.settings import Settings
 
 __all__ = ["Interrupted", "ReplayError", "Replayed", "open_source", "plan_of", "replay"]

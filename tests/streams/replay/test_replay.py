@@ -20,10 +20,10 @@ from schemas.records import SampleBatch
 from streams.logs.archive import Archive
 from streams.logs.ranges import Mark, Range
 from streams.rank.job.ranker import Ranker
-from streams.replay import Interrupted, ReplayError, open_source, plan_of, replay
-from streams.replaying import part as replay_part
-from streams.replaying.output import check_newer, in_directory, snapshots_of, write_directory
-from streams.replaying.part import samples_of
+from streams.replay.job import part as replay_part
+from streams.replay.job.output import check_newer, in_directory, snapshots_of, write_directory
+from streams.replay.job.part import samples_of
+from streams.replay.job.replay import Interrupted, ReplayError, open_source, plan_of, replay
 from streams.settings.settings import Bucket
 
 
