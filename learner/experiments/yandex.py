@@ -1,10 +1,11 @@
 """The paper's web search experiment on a click log: K = 3, 4, 5, 6 of the items that a page showed.
 
 As in the paper: the three most frequent queries; w by EM; an attractiveness matrix of contexts by items, Σ click / Σ w;
-features [U(i), V(j)] from its truncated randomised SVD with 10 dimensions; each round a random context, whose shown
-items are the candidates; rewards w[k, k′] times the matrix. What differs: the public sample has no users, so a context
-is a query with one set of items shown (all its pages count together) where the paper has a user; contexts with few
-pages are left out, attractiveness is at most 1, and an item is told apart by its query.
+features [U(i), V(j)] from its SVD, truncated to 10 dimensions; each round a random context, whose shown items are the
+candidates; rewards w[k, k′] times the matrix. What differs: the SVD is exact where the paper's is randomised; the
+public sample has no users, so a context is a query with one set of items shown (all its pages count together) where the
+paper has a user; contexts with few pages are left out, attractiveness is at most 1, and an item is told apart by its
+query.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,6 @@ from learner.browsing import previous_click
 from learner.click_models import PBM, UBM
 from learner.experiments.arena import Earned, compete
 from learner.experiments.policies import Entry, Knowledge, entered
-from learner.experiments.svd import truncated_svd
 from learner.experiments.visits import Visits, batches, shuffled
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,6 @@ class Yandex:
         top: int = 3,
         rank: int = 10,
         pages: int = 20,
-        seed: int = 0,
     ) -> "Yandex":
         """Return the experiment on a log of pages (n, m): the ``top`` queries, contexts of at least ``pages`` pages."""
         ubm, pbm = UBM().fit(items, clicks, queries), PBM().fit(items, clicks, queries)
@@ -74,7 +73,8 @@ class Yandex:
                 "take a larger log, more queries or fewer pages"
             )
         matrix, contexts = matrix[enough], contexts[enough]
-        left, _, right = truncated_svd(matrix, min(rank, *matrix.shape), np.random.default_rng(seed))
+        left, _, right = np.linalg.svd(matrix, full_matrices=False)  # the largest singular values first
+        left, right = left[:, :rank], right[:rank].T
         users = np.broadcast_to(left[:, None], (*contexts.shape, left.shape[1]))
         features = np.concatenate([users, right[contexts]], axis=2)
         return cls(
