@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from streams.audit import Audit
+    from streams.ledger.job.audit import Audit
 
 commands = typer.Typer()
 
@@ -26,8 +26,8 @@ def ledger(
     config: Config = None,
 ) -> None:
     """Balance the events of each partition against what became of them; exit code 1 when something does not add up."""
-    from streams.audit import audit
     from streams.cli import note, with_buckets
+    from streams.ledger.job.audit import audit
     from streams.replay.job.replay import open_source
 
     settings = with_buckets(config)
@@ -77,13 +77,13 @@ def unlearn(
     from contextlib import closing
 
     from streams.cli import note, with_buckets
-    from streams.joining.commits import join_commits
+    from streams.ledger.job.standing import join_commits
+    from streams.ledger.job.unlearn import batches_of, effect, plan_unlearning
+    from streams.ledger.job.unlearn import unlearn as work
     from streams.logs.ranges import parse_time
     from streams.logs.source import KafkaSource
     from streams.parameters.snapshot import restore
     from streams.replay.compare import live_snapshots
-    from streams.unlearn import batches_of, effect, plan_unlearning
-    from streams.unlearn import unlearn as work
 
     settings = with_buckets(config)
     from_ms, to_ms = parse_time(start), parse_time(stop)

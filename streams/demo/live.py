@@ -20,8 +20,8 @@ from streams.events.events import Event
 from streams.events.job.writer import EventWriter
 from streams.join.job import worker as join_job
 from streams.join.ledger import Ledger
-from streams.joining.commits import join_commits
 from streams.learn.job import app
+from streams.ledger.job.standing import join_commits
 from streams.parameters.source import SnapshotMissing
 from streams.rank.job.ranker import Ranker
 from streams.replay.job.replay import open_source

@@ -16,11 +16,12 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from traffic import DIM, K, examination, publish, traffic
 
-from streams.audit import audit
 from streams.broker import topics
 from streams.broker.topics import Topics
 from streams.learn.job.owner import home
 from streams.learn.partition_learner import samples_of
+from streams.ledger.job.audit import audit
+from streams.ledger.job.unlearn import read_samples, unlearn
 from streams.logs.archive import Archive
 from streams.logs.job.copy import copy
 from streams.logs.ranges import parse_time, time_text
@@ -32,7 +33,6 @@ from streams.replay.job.output import snapshots_of, write_topic
 from streams.replay.job.provenance import Wanted, rebuild
 from streams.replay.job.replay import Interrupted, ReplayError, plan_of, replay
 from streams.settings.settings import Bucket, Settings
-from streams.unlearn import read_samples, unlearn
 
 BUCKETS = {
     "ubm": Bucket("ubm", "ubm-linucb", DIM, K, examination(1), ridge="safe"),

@@ -11,11 +11,11 @@ import numpy as np
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, SampleBatch
 from streams.join.ledger import Ledger
-from streams.joining.commits import join_commits
+from streams.ledger.job.standing import join_commits
+from streams.ledger.lists import ListName, names
 from streams.logs.block import LogBlock
 from streams.logs.source import LogSource
 from streams.replay.job.replay import plan_of, replay
-from streams.sample_lists import ListName, names
 from streams.settings.settings import Settings
 
 EVENTS = ("impressions", "clicks")

@@ -8,13 +8,13 @@ from replay_runs import SETTINGS, START, play
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams.joining.commits import join_commits
 from streams.learn.partition_learner import samples_of
+from streams.ledger.job.standing import join_commits
+from streams.ledger.job.unlearn import UnlearnError, batches_of, effect, plan_unlearning
+from streams.ledger.lists import NetLists, NotOnce, names, take_back
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
 from streams.replay.job.replay import open_source, plan_of, replay
-from streams.sample_lists import NetLists, NotOnce, names, take_back
-from streams.unlearn import UnlearnError, batches_of, effect, plan_unlearning
 
 WAVE = {"from_ms": START + 10_000, "to_ms": START + 25_000}
 

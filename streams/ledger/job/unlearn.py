@@ -14,13 +14,13 @@ from schemas.codec import SchemaError, decode, encode
 from schemas.records import SampleBatch
 from streams.broker.topics import Topics
 from streams.join.commit import Commit
-from streams.joining.commits import join_commits
 from streams.learn.job.owner import home
 from streams.learn.partition_learner import samples_of
+from streams.ledger.job.standing import join_commits
+from streams.ledger.lists import NetLists, Place, by_record, take_back
 from streams.logs.ranges import time_text
 from streams.logs.source import KafkaSource, LogSource
 from streams.parameters.source import SourceAway
-from streams.sample_lists import NetLists, Place, by_record, take_back
 from streams.settings.settings import Settings
 
 _TRANSACTION_BYTES = 16 << 20
