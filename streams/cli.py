@@ -255,9 +255,9 @@ def lag(
     Verdicts: OK; WARN falls behind; STALL commits but does not move; STOP commits no more; REWIND went back.
     Exit code: 0 all OK; 1 not OK, or more than --max-lag-seconds behind; 2 it could not be found out.
     """
-    from streams.lagging.exporter import serve
-    from streams.lagging.rules import Window
-    from streams.lagging.view import run
+    from streams.lag.job.exporter import serve
+    from streams.lag.job.view import run
+    from streams.lag.verdict import Window
     from streams.settings.settings import load
 
     try:

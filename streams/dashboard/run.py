@@ -16,7 +16,7 @@ from streams.dashboard.kafka_source import KafkaSource
 from streams.dashboard.server import DashboardServer
 from streams.dashboard.source import Source
 from streams.dashboard.state import State
-from streams.lagging.reader import LagReader
+from streams.lag.job.reader import LagReader
 from streams.logs.archive import Archive
 from streams.parameters.source import SourceAway
 from streams.settings.settings import Settings

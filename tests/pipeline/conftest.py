@@ -8,7 +8,7 @@ import pytest
 from browser import Browser
 from by_hand import SHORT
 
-from streams.lagging.reader import LagReader
+from streams.lag.job.reader import LagReader
 from streams.local.kafka import LocalKafka
 from streams.settings.settings import Settings
 

@@ -15,12 +15,12 @@ from schemas.records import Progress
 from streams.broker import topics
 from streams.broker.topics import Topics, admin
 from streams.join.clock import Place
-from streams.lagging.count import Counted, count
-from streams.lagging.facts import Unread
-from streams.lagging.logs import reader
-from streams.lagging.reader import LagError, LagReader
-from streams.lagging.rules import Verdict, Window
-from streams.lagging.view import run
+from streams.lag.facts import Unread
+from streams.lag.job.count import Counted, count
+from streams.lag.job.logs import reader
+from streams.lag.job.reader import LagError, LagReader
+from streams.lag.job.view import run
+from streams.lag.verdict import Verdict, Window
 
 
 @pytest.mark.parametrize("k", [0, 700, 2999])

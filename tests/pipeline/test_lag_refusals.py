@@ -14,9 +14,9 @@ from by_hand import SHORT, commit, denied, lag_of, write
 from kafka.admin import ACLOperation, ResourceType
 
 from streams.broker.topics import Topics, admin
-from streams.lagging.reader import LagError, LagReader
-from streams.lagging.rules import Verdict
-from streams.lagging.view import looks
+from streams.lag.job.reader import LagError, LagReader
+from streams.lag.job.view import looks
+from streams.lag.verdict import Verdict
 from streams.local.kafka import LocalKafka
 from streams.local.server import free_port
 from streams.settings.settings import Settings

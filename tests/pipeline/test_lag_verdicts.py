@@ -18,9 +18,9 @@ from kafka.structs import OffsetAndMetadata
 
 from streams.broker.topics import Topics, admin
 from streams.events.job.writer import EventWriter
-from streams.lag import GroupLag
-from streams.lagging.reader import LagReader
-from streams.lagging.rules import Verdict, Window
+from streams.lag.job.reader import LagReader
+from streams.lag.report import GroupLag
+from streams.lag.verdict import Verdict, Window
 from streams.settings.settings import Bucket
 
 SPAN_S = 3.0

@@ -19,8 +19,8 @@ from kafka import KafkaProducer
 import streams
 from streams.broker.topics import Topics
 from streams.events.job.writer import EventWriter
-from streams.lagging.reader import LagReader
-from streams.lagging.rules import Verdict
+from streams.lag.job.reader import LagReader
+from streams.lag.verdict import Verdict
 from streams.local.server import free_port
 from streams.parameters.source import KafkaParameters, SnapshotMissing
 from streams.rank.job.ranker import Ranker, health_of

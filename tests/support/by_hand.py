@@ -13,9 +13,9 @@ from kafka.structs import OffsetAndMetadata
 from streams.broker.topics import Topics, admin
 from streams.join.clock import Place
 from streams.join.commit import Commit, LogPart
-from streams.lag import PartitionLag
-from streams.lagging.reader import LagReader
-from streams.lagging.rules import Window
+from streams.lag.job.reader import LagReader
+from streams.lag.report import PartitionLag
+from streams.lag.verdict import Window
 
 SHORT = Window(span_s=1.0, commits=4)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streams.lag import PartitionLag, Report
-from streams.lagging.rules import Verdict
+from streams.lag.report import PartitionLag, Report
+from streams.lag.verdict import Verdict
 from streams.web.metrics import Metrics
 
 

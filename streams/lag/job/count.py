@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streams.lagging.facts import Unread
+from streams.lag.facts import Unread
 
 FEW = 500  # up to so many offsets are counted one by one, and so many records stand for more
 SAMPLE, IN_ALL = 50, 10_000  # fewer when there are many such partitions, which would cost seconds

@@ -7,10 +7,10 @@ import signal
 from collections.abc import Collection
 from threading import Event
 
-from streams.lag import Report
-from streams.lagging.metrics import metrics_of
-from streams.lagging.reader import LagError, LagReader
-from streams.lagging.rules import Window
+from streams.lag.job.metrics import metrics_of
+from streams.lag.job.reader import LagError, LagReader
+from streams.lag.report import Report
+from streams.lag.verdict import Window
 from streams.settings.settings import Settings
 from streams.web.health import Health
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from streams.join.clock import Place as LogPlace
 from streams.join.commit import Commit, LogPart
-from streams.lagging.clocks import Clocks
-from streams.lagging.commit_records import Committed, Place, Standing, committed_of, place_of, standing_of
+from streams.lag.clocks import Clocks
+from streams.lag.commit_records import Committed, Place, Standing, committed_of, place_of, standing_of
 
 
 def text(value: str) -> bytes:

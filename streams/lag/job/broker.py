@@ -12,10 +12,10 @@ from kafka.errors import AuthorizationError, KafkaError
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from streams.broker.topics import Found, described, specs
-from streams.lagging.commit_records import Committed
-from streams.lagging.count import RecordCounter
-from streams.lagging.facts import Keeping, LogState, Look, Unread
-from streams.lagging.logs import PATIENCE_MS, reader
+from streams.lag.commit_records import Committed
+from streams.lag.facts import Keeping, LogState, Look, Unread
+from streams.lag.job.count import RecordCounter
+from streams.lag.job.logs import PATIENCE_MS, reader
 from streams.settings.settings import Settings
 
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")

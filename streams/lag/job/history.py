@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kafka import TopicPartition
 
-from streams.lagging.facts import LogState
-from streams.lagging.rules import Mark, Window
+from streams.lag.facts import LogState
+from streams.lag.verdict import Mark, Window
 
 OffsetsAt = Callable[[Iterable[TopicPartition], int], Mapping[TopicPartition, int | None]]
 

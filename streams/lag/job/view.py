@@ -17,9 +17,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from streams.lag import GroupLag, PartitionLag, Report
-from streams.lagging.reader import LagError, LagReader
-from streams.lagging.rules import Verdict, Window, spoken
+from streams.lag.job.reader import LagError, LagReader
+from streams.lag.report import GroupLag, PartitionLag, Report
+from streams.lag.verdict import Verdict, Window, spoken
 from streams.settings.settings import Settings
 
 FINE, BEHIND, UNKNOWN = 0, 1, 2  # exit codes

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from kafka import TopicPartition
 
-from streams.lagging.commit_records import Committed, standing_of
-from streams.lagging.rules import Facts, Mark, OpenTransaction
+from streams.lag.commit_records import Committed, standing_of
+from streams.lag.verdict import Facts, Mark, OpenTransaction
 
 
 class LogState(NamedTuple):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.lag import GroupLag, Report, partition_lag, rate
-from streams.lagging.rules import Facts, Mark, OpenTransaction, Verdict, Window, behind_since, judge, offset_at
+from streams.lag.report import GroupLag, Report, partition_lag, rate
+from streams.lag.verdict import Facts, Mark, OpenTransaction, Verdict, Window, behind_since, judge, offset_at
 
 NOW = 100_000
 WINDOW = Window(span_s=30, commits=10)

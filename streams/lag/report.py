@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from streams.lagging.rules import Facts, Mark, OpenTransaction, Verdict, Window, judge, time_lag
+from streams.lag.verdict import Facts, Mark, OpenTransaction, Verdict, Window, judge, time_lag
 
 PACE, IN_HAND_S = 0.9, 2.0  # how near to its log's rate a consumer keeps pace, and how much it may have in hand
 

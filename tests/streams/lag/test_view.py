@@ -6,11 +6,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from streams.lag import GroupLag, PartitionLag, Report
-from streams.lagging.metrics import metrics_of
-from streams.lagging.reader import LagError
-from streams.lagging.rules import OpenTransaction, Verdict
-from streams.lagging.view import exit_code, fitting, show, view
+from streams.lag.job.metrics import metrics_of
+from streams.lag.job.reader import LagError
+from streams.lag.job.view import exit_code, fitting, show, view
+from streams.lag.report import GroupLag, PartitionLag, Report
+from streams.lag.verdict import OpenTransaction, Verdict
 
 FINE = PartitionLag(
     "clicks", 0, 4, 9, 9, 0, True, 0.0, 12.5, 12.5, 0.0, 86_400.0, 0, None, 1000, Verdict.OK, "caught up"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from streams.lagging.rules import spoken
+from streams.lag.verdict import spoken
 
 ENOUGH_MS = 2_000  # below this nobody minds
 LOOKS = 5

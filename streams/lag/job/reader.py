@@ -20,14 +20,14 @@ from kafka.errors import (
 )
 
 from streams.broker.topics import Found, Topics
-from streams.lag import GroupLag, Report, partition_lag, without_leader
-from streams.lagging.broker import Broker
-from streams.lagging.commit_records import TOPIC
-from streams.lagging.facts import Keeping, Look, facts_of, reading_from
-from streams.lagging.history import Ends
-from streams.lagging.logs import PATIENCE_MS
-from streams.lagging.moves import Moves, Watched
-from streams.lagging.rules import Window
+from streams.lag.commit_records import TOPIC
+from streams.lag.facts import Keeping, Look, facts_of, reading_from
+from streams.lag.job.broker import Broker
+from streams.lag.job.history import Ends
+from streams.lag.job.logs import PATIENCE_MS
+from streams.lag.job.moves import Moves, Watched
+from streams.lag.report import GroupLag, Report, partition_lag, without_leader
+from streams.lag.verdict import Window
 from streams.settings.settings import Settings
 
 CONFIG_S = 60.0  # topics' configs are asked for again after so long

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Progress
-from streams.lagging.commit_records import TOPIC, Committed, Place, committed_of, home_of, place_of
+from streams.lag.commit_records import TOPIC, Committed, Place, committed_of, home_of, place_of
 from streams.settings.settings import Settings
 
 PATIENCE_MS = 5_000  # with a broker that does not answer

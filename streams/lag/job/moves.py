@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from kafka import TopicPartition
 
 from streams.broker.topics import Found, Topics
-from streams.lagging.broker import Broker
-from streams.lagging.clocks import Clocks
-from streams.lagging.commit_records import TOPIC, Committed, Place
-from streams.lagging.facts import newest_last
-from streams.lagging.logs import CommitLog, ProgressLog
-from streams.lagging.rules import Window
+from streams.lag.clocks import Clocks
+from streams.lag.commit_records import TOPIC, Committed, Place
+from streams.lag.facts import newest_last
+from streams.lag.job.broker import Broker
+from streams.lag.job.logs import CommitLog, ProgressLog
+from streams.lag.verdict import Window
 from streams.settings.settings import Settings
 
 
