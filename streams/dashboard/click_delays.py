@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from schemas.records import Click, Impression
+from streams.dashboard.hash_sample import Followed
 from streams.dashboard.recent import DECADES, PER_DECADE, Recent, delay_bins
-from streams.followed import Followed
 
 MOST = 20_000  # lists, and clicks without a list, that are remembered
 

@@ -19,7 +19,7 @@ PER_BAR = 2  # bins of a delay are finer than bars can be
 POINTS = 120  # of a line; of more snapshots, those of one bin are drawn as one
 
 if TYPE_CHECKING:
-    from streams.dashboard.state import State
+    from streams.dashboard.job.state import State
 
 
 def detail(state: State, name: str, window: str) -> dict[str, Callable[[], Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.dashboard.state import State, View
+from streams.dashboard.job.state import State, View
 from streams.dashboard.timeline import Timeline
 
 BY_ROW = ("snapshots", "letters", "partitions", "fresh")  # tables of which only changed rows travel

@@ -6,9 +6,9 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 from schemas.records import Click, Impression, SampleBatch, Snapshot
+from streams.dashboard.freshness import BucketFreshness, Freshness, Spread
 from streams.dashboard.rounding import short
 from streams.dashboard.source import Entry
-from streams.freshness import BucketFreshness, Freshness, Spread
 
 SLACK_S = 300.0  # a sample may come so long after its horizon, when the join is behind
 EVERY_S = 5.0

@@ -14,7 +14,7 @@ from shown import CARD, CLICKED_ONCE, K, Writer, batch, buckets, impression, now
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.broker import topics
-from streams.dashboard.run import of_archive, of_kafka
+from streams.dashboard.job.run import of_archive, of_kafka
 from streams.embedded.job import Embedded
 from streams.settings.settings import Settings
 

@@ -11,9 +11,9 @@ from shown import CARD, CLICKED_ONCE, batch, buckets, impression, now_ms, snapsh
 
 from schemas.codec import encode
 from schemas.records import Click
-from streams.dashboard.server import DashboardServer
+from streams.dashboard.job.server import DashboardServer
+from streams.dashboard.job.state import State
 from streams.dashboard.source import Entry, Look
-from streams.dashboard.state import State
 from streams.settings.settings import Settings
 
 STATUS = "document.querySelector('#status').innerText"

@@ -9,11 +9,11 @@ import pytest
 from shown import CLICKED_ONCE, K, Writer, batch, buckets, impression, now_ms, snapshot
 
 from schemas.records import Click, DeadLetter
-from streams.dashboard import kafka_source
 from streams.dashboard.feed import Feed
-from streams.dashboard.kafka_source import KafkaSource
+from streams.dashboard.job import kafka_source
+from streams.dashboard.job.kafka_source import KafkaSource
+from streams.dashboard.job.state import State, View
 from streams.dashboard.rates import CLICKS, LISTS
-from streams.dashboard.state import State, View
 
 
 class Clock:

@@ -11,7 +11,7 @@ from shown import CARD, CLICKED_ONCE, K, Writer, buckets, now_ms
 
 from streams.broker import topics
 from streams.broker.topics import Topics
-from streams.dashboard.run import of_kafka
+from streams.dashboard.job.run import of_kafka
 from streams.settings.settings import Settings
 
 

@@ -11,8 +11,8 @@ from learner.browsing import previous_click
 from schemas.codec import encode
 from schemas.records import Click, Impression, SampleBatch
 from streams.broker.topics import Topics
+from streams.dashboard.job.state import State
 from streams.dashboard.source import Entry
-from streams.dashboard.state import State
 from streams.parameters.snapshot import take_snapshot
 from streams.settings.settings import Bucket, Settings
 

@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Any
 
 from streams.dashboard.archive_source import ArchiveSource
-from streams.dashboard.kafka_source import KafkaSource
-from streams.dashboard.server import DashboardServer
+from streams.dashboard.job.kafka_source import KafkaSource
+from streams.dashboard.job.server import DashboardServer
+from streams.dashboard.job.state import State
 from streams.dashboard.source import Source
-from streams.dashboard.state import State
 from streams.lag.job.reader import LagReader
 from streams.logs.archive import Archive
 from streams.parameters.source import SourceAway

@@ -9,8 +9,8 @@ from shown import NOW, batch, buckets, impression, loop_of, snapshot, state
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.dashboard.feed import BY_ROW, Feed
+from streams.dashboard.job.state import State, View
 from streams.dashboard.source import Entry, Look
-from streams.dashboard.state import State, View
 from streams.settings.settings import Settings
 
 

@@ -8,7 +8,7 @@ from shown import NOW, batch, buckets, impression, loop_of, state
 from schemas.codec import encode
 from streams.dashboard import archive_source
 from streams.dashboard.archive_source import ArchiveSource
-from streams.dashboard.state import State
+from streams.dashboard.job.state import State
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock, LogRecord
 from streams.parameters.source import SourceAway

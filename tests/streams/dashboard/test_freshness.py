@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from schemas.records import SampleBatch
-from streams.freshness import Freshness
+from streams.dashboard.freshness import Freshness
 
 
 def samples(bucket: str, clicked: dict[str, bool], signs=None) -> SampleBatch:

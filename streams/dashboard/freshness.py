@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import SampleBatch
-from streams.followed import Followed, Rows
-from streams.served import LATER, NEVER, FirstShown, Ints, Known, first_holding, first_served
+from streams.dashboard.hash_sample import Followed, Rows
+from streams.dashboard.served import LATER, NEVER, FirstShown, Ints, Known, first_holding, first_served
 
 TIMES = 16  # of one list's clicks that are remembered
 

@@ -8,7 +8,7 @@ from socket import gethostname
 import pytest
 from shown import state
 
-from streams.dashboard.server import PAGES, DashboardServer
+from streams.dashboard.job.server import PAGES, DashboardServer
 from streams.web.access import Access
 from streams.web.server import WebError
 

@@ -18,7 +18,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from streams.broker.topics import described
-from streams.dashboard.piece_reader import ANSWER_MS, PieceReader, clients
+from streams.dashboard.job.piece_reader import ANSWER_MS, PieceReader, clients
 from streams.dashboard.pieces import Allowance, Piece, spread, that_fit, thinned
 from streams.dashboard.source import TOPICS, Look
 from streams.parameters.source import SourceAway

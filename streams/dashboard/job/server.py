@@ -13,7 +13,7 @@ from time import monotonic
 from urllib.parse import parse_qs, urlsplit
 
 from streams.dashboard.feed import Feed
-from streams.dashboard.state import State, View
+from streams.dashboard.job.state import State, View
 from streams.web.access import HEADERS, Access, is_loopback
 from streams.web.server import WebError, WebThread
 
