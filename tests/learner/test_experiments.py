@@ -193,7 +193,8 @@ def test_the_features_are_singular_vectors_of_the_largest_values():
     np.put_along_axis(matrix, made.items, made.attractiveness, axis=1)
     largest = np.sqrt(np.linalg.eigvalsh(matrix @ matrix.T)[::-1][:3])
     left, right = made.features[:, 0, :3], made.features[:, :, 3:]
-    np.testing.assert_allclose(np.einsum("cm,cmr->cr", made.attractiveness, right), left * largest)  # M v = s u
+    projected = np.einsum("cm,cmr->cr", made.attractiveness, right)  # M v
+    np.testing.assert_allclose(projected, left * largest, atol=1e-12)  # = s u
     np.testing.assert_allclose(left.T @ left, np.eye(3) * (left[:, 0] @ left[:, 0]), atol=1e-12)
     assert Yandex.from_log(*log(), top=2, rank=99).features.shape == (6, 6, 12)  # no more than the matrix has
 
