@@ -26,7 +26,7 @@ def ledger(
     config: Config = None,
 ) -> None:
     """Balance the events of each partition against what became of them; exit code 1 when something does not add up."""
-    from streams.cli import note, with_buckets
+    from streams.commands.main import note, with_buckets
     from streams.ledger.job.audit import audit
     from streams.replay.job.replay import open_source
 
@@ -76,7 +76,7 @@ def unlearn(
     """
     from contextlib import closing
 
-    from streams.cli import note, with_buckets
+    from streams.commands.main import note, with_buckets
     from streams.ledger.job.standing import join_commits
     from streams.ledger.job.unlearn import batches_of, effect, plan_unlearning
     from streams.ledger.job.unlearn import unlearn as work

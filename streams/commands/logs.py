@@ -126,7 +126,7 @@ def replay(
     """
     from dataclasses import replace
 
-    from streams.cli import note, with_buckets
+    from streams.commands.main import note, with_buckets
     from streams.logs.ranges import Range, parse_mark
     from streams.rank.candidates import read_candidates
     from streams.replay.compare import compare

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from streams.broker import topics
 from streams.broker.topics import TopicsError
-from streams.cli import cli
+from streams.commands.main import cli
 from streams.logs.archive import Archive, ArchiveError
 from streams.logs.job.copy import copy
 from streams.logs.job.restore import restore

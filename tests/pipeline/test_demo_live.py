@@ -10,8 +10,8 @@ from jobs import GLIMPSE, wait_until, write_toml
 from kafka import KafkaConsumer, TopicPartition
 
 from streams.broker.topics import admin
-from streams.demo.command import run
 from streams.demo.live import delete_topics
+from streams.demo.play import run
 from streams.settings.settings import Settings
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streams.cli import cli
+from streams.commands.main import cli
 from streams.local.kafka import VERSION
 from streams.settings.settings import load
 

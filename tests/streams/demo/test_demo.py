@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streams.demo.command import DemoError, balance, run
+from streams.demo.play import DemoError, balance, run
 from streams.demo.scores import lift_of
 from streams.join.ledger import Ledger
 

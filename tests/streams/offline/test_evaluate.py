@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from learner import Samples
 from learner.simulate import Users, browsing_table
 from schemas.codec import encode
-from streams.cli import cli
+from streams.commands.main import cli
 from streams.offline.judge_view import EvaluateError, Request, as_json, chosen, evaluate, show
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay

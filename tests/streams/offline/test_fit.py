@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from learner.click_models import DCM
 from learner.click_models.implied import examination_of
 from learner.simulate import Users, browsing_table
-from streams.cli import cli
+from streams.commands.main import cli
 from streams.offline.fit import fit
 from streams.offline.fit_view import run, verdict
 from streams.offline.heat_map import svg_map

@@ -7,7 +7,7 @@ from jobs import write_toml
 from replay_runs import SETTINGS, live, play, rewrite
 from typer.testing import CliRunner
 
-from streams.cli import cli, explained
+from streams.commands.main import cli, explained
 from streams.logs.archive import Archive
 from streams.rank.job.ranker import Ranker
 

@@ -73,7 +73,7 @@ def demo(
     Users with a known taste come to six buckets, one per algorithm and one that draws lots. Each is ranked a list by
     its bucket's ranker; impressions and clicks are logged, joined and learned; new snapshots go back to the rankers.
     """
-    from streams.demo.command import run
+    from streams.demo.play import run
     from streams.settings.settings import load
 
     run(lists=lists, seed=seed, alpha=alpha, out=out, kafka=load(config) if kafka else None)
@@ -159,7 +159,7 @@ def learn(config: Config = None) -> None:
 @cli.command()
 def worker(start: From = None, config: Config = None) -> None:
     """Run join and learn together, as two processes that end together; exit code not 0 when one died."""
-    from streams.worker import supervise
+    from streams.commands.supervise import supervise
 
     with_buckets(config)  # a wrong setting is said once, not by both
     glimpse = [sys.executable, "-m", "streams.cli"]
