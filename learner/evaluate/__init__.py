@@ -3,7 +3,6 @@
 from learner.evaluate.cascade import cascade_dr
 from learner.evaluate.chain import Browsing
 from learner.evaluate.estimate import Estimate, Interval, NoSupport
-from learner.evaluate.first_position import FirstPosition, first_position_check
 from learner.evaluate.ips import ips
 from learner.evaluate.lists import Log, Policy
 from learner.evaluate.metrics import ctr_set, ctr_sum
@@ -14,7 +13,6 @@ from learner.evaluate.ubm import ubm_ips
 __all__ = [
     "Browsing",
     "Estimate",
-    "FirstPosition",
     "Interval",
     "Log",
     "NoSupport",
@@ -22,7 +20,6 @@ __all__ = [
     "cascade_dr",
     "ctr_set",
     "ctr_sum",
-    "first_position_check",
     "ips",
     "support",
     "ubm_ips",

@@ -1,7 +1,6 @@
-"""A pool of items and the users they are shown to: visits out, one or many at once, with a taste that may drift."""
+"""A pool of items and the users they are shown to, who come by one or many at once."""
 
-from dataclasses import dataclass, replace
-from math import cos, sin
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ class World:
     users: Users
     personal: float
     candidates: int
-    across: Floats  # the unit vector at a right angle to v that a drifting taste turns to
 
     @classmethod
     def random(
@@ -51,9 +49,7 @@ class World:
         direction = unit(random.normal(size=(dim - 1,)))
         taste = np.sqrt(2) * np.concatenate(([mean], spread * direction))
         pool = unit(random.normal(size=(items, dim - 1)))
-        other = random.normal(size=(dim - 1,))
-        across = unit(other - (other @ direction) * direction)
-        return cls(pool, Users(taste, checked_table(examination), continuation), personal, candidates, across)
+        return cls(pool, Users(taste, checked_table(examination), continuation), personal, candidates)
 
     def visit(self, random: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
         """Return the candidate items for one user who comes by, and their contexts."""
@@ -72,13 +68,6 @@ class World:
         contexts[..., 0] = np.sqrt(0.5)
         contexts[..., 1:] = np.sqrt(0.5) * unit(mixed)
         return contexts
-
-    def turned(self, angle: float) -> "World":
-        """Return this world with its taste turned by ``angle`` radians: drift that keeps every γ a chance."""
-        mean, spread = self.users.taste[0], float(np.linalg.norm(self.users.taste[1:]))
-        direction = cos(angle) * unit(self.users.taste[1:]) + sin(angle) * self.across
-        taste = np.concatenate(([mean], spread * direction))
-        return replace(self, users=replace(self.users, taste=taste))
 
 
 def distinct(random: np.random.Generator, *, pool: int, lists: int, size: int) -> NDArray[np.int64]:

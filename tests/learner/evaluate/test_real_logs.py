@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from first_position import first_position_check
 
 from learner.click_models import UBM
 from learner.evaluate import Log
-from learner.evaluate.first_position import first_position_check
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 PAPER = {"UBM-IPS": 0.1754, "IPS": 0.1943}  # on a log that is not public

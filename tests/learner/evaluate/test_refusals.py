@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from first_position import first_position_check
 
 from learner.evaluate import Interval, Log, NoSupport, Policy, cascade_dr, ctr_set, ctr_sum, ips, ubm_ips
-from learner.evaluate.first_position import first_position_check
 from learner.evaluate.sequential import ubm_ips_sequential
 
 LOG = Log.of([[1, 2], [2, 1]], [[1, 0], [0, 0]])

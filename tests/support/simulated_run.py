@@ -1,4 +1,4 @@
-"""A bandit in, its clicks and its regret out, round by round."""
+"""The clicks and the regret of a bandit among simulated users, round by round."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.bandits import Bandit
-from learner.samples import Samples
-from learner.simulate.world import World
+from learner import Bandit, Samples
+from learner.simulate import World
 
 
 @dataclass(frozen=True, slots=True)

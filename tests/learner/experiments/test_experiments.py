@@ -13,7 +13,7 @@ from learner.experiments.summary import Mean, best_alphas, rows, verdicts
 from learner.experiments.taobao import facts
 from learner.experiments.visits import Visits, batches, pick, shuffled
 from learner.experiments.yandex import Yandex
-from learner.simulate import World, browsing_table
+from learner.simulate import World, answer, browsing_table
 
 K, DIM = 4, 5
 TABLE = browsing_table(K)
@@ -157,8 +157,6 @@ def log(pages=1500, seed=0):
     which = random.integers(6, size=pages)
     items, queries = np.take_along_axis(sets[which], np.argsort(random.random((pages, 6)), axis=1), axis=1), which // 3
     gamma = random.uniform(0.1, 0.9, size=(2, 12))
-    from learner.simulate import answer
-
     return items, answer(gamma[queries[:, None], items], browsing_table(6), random).clicks, queries
 
 

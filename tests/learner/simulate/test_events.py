@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from simulated_events import Clicked, Shown, stream, turned
+from simulated_traffic import traffic
 
 from learner import Samples, UbmLinUcb
-from learner.simulate import Clicked, Shown, World, browsing_table, stream, traffic
+from learner.simulate import World, browsing_table
 
 TABLE = browsing_table(4)
 
@@ -63,12 +65,12 @@ def test_a_model_that_learns_on_the_way_earns_more():
 
 def test_a_drifting_taste_turns_and_stays_a_chance():
     start = world()
-    quarter = start.turned(np.pi / 2)
+    quarter = turned(start, np.pi / 2)
     assert abs(quarter.users.taste[1:] @ start.users.taste[1:]) < 1e-12
-    np.testing.assert_allclose(start.turned(2 * np.pi).users.taste, start.users.taste)
+    np.testing.assert_allclose(turned(start, 2 * np.pi).users.taste, start.users.taste)
     for angle in np.linspace(0, 6, 20):
         _, contexts = start.visits(np.random.default_rng(1), 50)
-        gamma = start.turned(angle).users.attractiveness(contexts)
+        gamma = turned(start, angle).users.attractiveness(contexts)
         assert gamma.min() >= 0
         assert gamma.max() <= 1
 

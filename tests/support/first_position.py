@@ -1,4 +1,4 @@
-"""A log in, how well its lower positions foretell the first one out: the paper's check of the estimator.
+"""How well the lower positions of a log foretell its first one: the paper's check of the estimator.
 
 After Chapelle and Zhang (2009): what stands first is examined whatever the other items are, so its clicks are the
 nearest thing to the truth. Attractiveness is learned from all rows but the first ones, and has to predict those.

@@ -1,14 +1,14 @@
-"""A world in, a whole log of shown lists out, as columns: what a logging policy gathered, made all at once."""
+"""A whole log of random lists shown to simulated users, as columns."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from simulated_events import Clicked, Shown
 
-from learner.samples import Samples
-from learner.simulate.events import Clicked, Shown
-from learner.simulate.world import World
+from learner import Samples
+from learner.simulate import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,18 @@
-"""A world and a ranking in, impressions and clicks in the order of time out: the closed loop as a stream."""
+"""The closed loop as a stream: impressions and clicks of simulated users, in the order of time."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
-from math import pi
+from math import cos, pi, sin
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.simulate.world import World
+from learner.simulate import World, unit
 
 Rank = Callable[[NDArray[np.float64], int, NDArray[np.int64]], NDArray[np.int64]]
-"""Candidates (m, d), list size and item ids in, the rows to show out: what ``Bandit.rank`` does."""
+"""What ``Bandit.rank`` does: the rows to show, from candidates (m, d), list size and item ids."""
 
 
 class Shown(NamedTuple):
@@ -58,7 +59,7 @@ def stream(
         now_ms = start_ms + int(at_s * 1000)
         while waiting and waiting[0][0] <= now_ms:
             yield heappop(waiting)[-1]
-        today = world.turned(2 * pi * turns_per_day * at_s / 86_400) if turns_per_day else world
+        today = turned(world, 2 * pi * turns_per_day * at_s / 86_400) if turns_per_day else world
         items, contexts = today.visit(random)
         rows = rank(contexts, size, items) if rank else random.permutation(len(items))[:size]
         shown = contexts[rows]
@@ -73,3 +74,13 @@ def stream(
         list_id += 1
     while waiting:
         yield heappop(waiting)[-1]
+
+
+def turned(world: World, angle: float) -> World:
+    """Return the world with its taste turned by ``angle`` radians: drift that keeps every γ a chance."""
+    mean, spread = world.users.taste[0], float(np.linalg.norm(world.users.taste[1:]))
+    direction = unit(world.users.taste[1:])
+    axis = np.eye(len(direction))[0]
+    across = unit(axis - (axis @ direction) * direction)
+    taste = np.concatenate(([mean], spread * (cos(angle) * direction + sin(angle) * across)))
+    return replace(world, users=replace(world.users, taste=taste))
