@@ -16,7 +16,8 @@ import pytest
 from streams.broker import topics
 from streams.local.kafka import LocalKafka, cache
 from streams.local.redis import LocalRedis
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
 
 PACKAGES = {
     "java": "openjdk-17-jre-headless",

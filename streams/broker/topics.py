@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +10,9 @@ from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import AuthorizationError, KafkaError, TopicAlreadyExistsError, for_code
 
+from streams.broker.clients import admin
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 WEEK_S = 7 * 86_400
 RECORD_BYTES = 1_000_000  # the largest record that any stage writes, with room for its headers
@@ -20,24 +21,6 @@ FOREVER = "-1"
 
 class TopicsError(RuntimeError):
     """Topics that the jobs cannot work on, with what is wrong and how to fix it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Topics:
-    """The names of all topics."""
-
-    impressions: str
-    clicks: str
-    samples: str
-    parameters: str
-    dead_letters: str
-    late_clicks: str
-
-    @classmethod
-    def of(cls, settings: Settings) -> Topics:
-        """Return the names that ``settings`` gives to the topics."""
-        names = ("impressions", "clicks", "samples", "parameters", "dead-letters", "late-clicks")
-        return cls(*(settings.topic_prefix + name for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +94,6 @@ def specs(settings: Settings) -> list[Topic]:
         log(names.dead_letters, "DeadLetter", "source", 0, WEEK_S * 4),
         log(names.late_clicks, "Click", "session id", 0, WEEK_S * 4),
     ]
-
-
-@contextmanager
-def admin(settings: Settings) -> Iterator[KafkaAdminClient]:
-    """Yield an admin client that gives up on a silent broker after 10 s."""
-    client = KafkaAdminClient(**settings.kafka_client(), request_timeout_ms=10_000)
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 def create(settings: Settings) -> list[str]:

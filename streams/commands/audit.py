@@ -80,8 +80,8 @@ def unlearn(
     from streams.ledger.job.standing import join_commits
     from streams.ledger.job.unlearn import batches_of, effect, plan_unlearning
     from streams.ledger.job.unlearn import unlearn as work
+    from streams.logs.job.kafka_source import KafkaSource
     from streams.logs.ranges import parse_time
-    from streams.logs.source import KafkaSource
     from streams.parameters.snapshot import restore
     from streams.replay.compare import live_snapshots
 

@@ -32,7 +32,7 @@ def dashboard(
     It only reads, beside whatever runs or does not run, and goes on by itself when Kafka was away.
     """
     from streams.dashboard.job.run import of_archive, of_kafka, serve
-    from streams.settings.settings import load
+    from streams.settings.load import load
     from streams.settings.sources import read_secret
     from streams.web.access import is_loopback
 

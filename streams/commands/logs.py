@@ -46,8 +46,8 @@ def archive(
     from streams.logs.archive import Archive
     from streams.logs.job.copy import copy
     from streams.logs.ranges import parse_time
-    from streams.logs.source import TOPICS
-    from streams.settings.settings import load
+    from streams.settings.load import load
+    from streams.settings.topics import TOPICS
 
     done = copy(
         load(config),
@@ -72,9 +72,9 @@ def restore(
     from rich.console import Console
 
     from streams.logs.archive import Archive
-    from streams.logs.job.restore import EVENTS
     from streams.logs.job.restore import restore as work
-    from streams.settings.settings import load
+    from streams.settings.load import load
+    from streams.settings.topics import EVENTS
 
     done = work(load(config), Archive.open(folder), topics=topic or EVENTS, console=Console(stderr=True))
     for part in done:

@@ -74,7 +74,7 @@ def demo(
     its bucket's ranker; impressions and clicks are logged, joined and learned; new snapshots go back to the rankers.
     """
     from streams.demo.play import run
-    from streams.settings.settings import load
+    from streams.settings.load import load
 
     run(lists=lists, seed=seed, alpha=alpha, out=out, kafka=load(config) if kafka else None)
 
@@ -124,7 +124,7 @@ def topics(
     the allowed downtime, replication, record size, and whether transactions are possible.
     """
     from streams.broker import topics as work
-    from streams.settings.settings import load
+    from streams.settings.load import load
 
     settings = load(config)
     for name in [] if check else work.create(settings):
@@ -218,7 +218,7 @@ def rank(
     """Order candidates with a bucket's newest snapshot, best first: item and estimated attractiveness."""
     from streams.rank.candidates import read_candidates
     from streams.rank.job.ranker import Ranker
-    from streams.settings.settings import load
+    from streams.settings.load import load
 
     settings = load(config)
     found = read_candidates(candidates)
@@ -258,7 +258,7 @@ def lag(
     from streams.lag.job.exporter import serve
     from streams.lag.job.view import run
     from streams.lag.verdict import Window
-    from streams.settings.settings import load
+    from streams.settings.load import load
 
     try:
         settings, groups, past = load(config), group or [], Window(span_s=window)
@@ -279,7 +279,8 @@ def lag(
 
 def with_buckets(config: Path | None) -> Settings:
     """Return the settings of a command that needs to know the buckets."""
-    from streams.settings.settings import SettingsError, load
+    from streams.settings.load import load
+    from streams.settings.settings import SettingsError
 
     settings = load(config)
     if not settings.buckets:

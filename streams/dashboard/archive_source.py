@@ -7,11 +7,12 @@ from heapq import heapify, heappop, heapreplace
 from pathlib import Path
 
 from schemas.codec import encode
-from streams.dashboard.source import TOPICS, Entry, Look
+from streams.dashboard.source import Entry, Look
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError
 from streams.logs.block import LogBlock
-from streams.parameters.snapshot import SnapshotCorrupt, load, split
-from streams.parameters.source import SourceAway
+from streams.logs.source import SourceAway
+from streams.parameters.chunks import SnapshotCorrupt, load, split
+from streams.settings.topics import TOPICS
 
 LOOK_BYTES = 8 << 20
 END = (1 << 63) - 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-TOPICS = ("impressions", "clicks", "samples", "parameters", "dead-letters", "late-clicks")  # names without a prefix
-
 
 class Entry(NamedTuple):
     """One record as its log holds it."""

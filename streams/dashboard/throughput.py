@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.dashboard.rates import FUTURE_MS, timelines
-from streams.dashboard.source import TOPICS, Look
+from streams.dashboard.source import Look
+from streams.settings.topics import TOPICS
 
 PARTS = 48  # of the time between two known offsets, so that bins of any width get their share
 STREAMS = (*TOPICS, "lists")  # lists: joined, as the samples say

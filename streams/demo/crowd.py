@@ -13,7 +13,7 @@ from learner.simulate import World, browsing_table
 from schemas.records import Click, Impression
 from streams.events.events import Event
 from streams.rank.job.ranker import Ranker
-from streams.settings.settings import Bucket
+from streams.settings.bucket import Bucket
 from streams.split.users import bucket_of
 
 DIM, POSITIONS = 10, 10

@@ -10,21 +10,24 @@ from typing import Any, Self
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Snapshot
-from streams.embedded.logs import INPUTS, EmbeddedLogs
+from streams.broker.partitioner import home
+from streams.embedded.logs import EmbeddedLogs
 from streams.events.acceptance import Acceptance
 from streams.events.events import Event
+from streams.join.checkpoint import Cut
 from streams.join.commit import Commit
 from streams.join.ledger import Ledger
 from streams.join.merge import feed, rebuild
-from streams.join.session_join import Cut, SessionJoin
-from streams.learn.job.owner import home
+from streams.join.session_join import SessionJoin
 from streams.learn.partition_learner import Log, PartitionLearner, RawRecord
 from streams.logs.archive import Archive
-from streams.logs.block import LogBlock, LogRecord
+from streams.logs.block import LogBlock
 from streams.logs.dead_letters import fitting
-from streams.parameters.source import DirectoryParameters
+from streams.logs.record import LogRecord
+from streams.parameters.directory import DirectoryParameters
 from streams.rank.job.ranker import Ranker
 from streams.settings.settings import Settings
+from streams.settings.topics import EVENTS
 
 Payload = tuple[bytes | None, bytes | None]
 
@@ -104,7 +107,7 @@ class Embedded:
             partition=partition,
         )
         rebuild(join, commit, lambda topic, start, stop: self.logs.archive.log(topic, partition).read(start, stop))
-        for topic, part in zip(INPUTS, (commit.impressions, commit.clicks), strict=True):
+        for topic, part in zip(EVENTS, (commit.impressions, commit.clicks), strict=True):
             for block in self.logs.archive.log(topic, partition).read(part.processed):  # appended, not yet joined
                 feed(join, topic, block)
         return join

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from streams.join.commit import BadCommit, Commit
-from streams.logs.archive import Archive, ArchiveError, LogWriter, Position, replace_file
-from streams.logs.block import LogBlock, LogRecord
+from streams.logs.archive import Archive, ArchiveError, LogWriter, Position
+from streams.logs.block import LogBlock
+from streams.logs.files import replace_file
+from streams.logs.record import LogRecord
+from streams.settings.topics import EVENTS
 
-INPUTS = ("impressions", "clicks")
 OUTPUTS = ("samples", "dead-letters", "late-clicks")
 STANDING = "standing.json"
 Place = tuple[str, int]  # topic, partition
@@ -42,7 +44,7 @@ class EmbeddedLogs:
         self.commits: list[Commit] = []
         positions = self._load()
         self._writers: dict[Place, LogWriter] = {}
-        for topic in (*INPUTS, *OUTPUTS):
+        for topic in (*EVENTS, *OUTPUTS):
             self.archive.add_topic(topic, partitions=self.partitions)
             for place in [(topic, number) for number in range(self.partitions)]:
                 self._writers[place] = LogWriter(self.archive.log(*place), at=positions.get(place), codec=codec)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from learner.samples import NO_ITEM
 from schemas.records import Impression
-from streams.join.batches import MAX_ID_BYTES, MAX_RECORD_BYTES, list_bytes
+from streams.events.sizes import MAX_ID_BYTES, MAX_RECORD_BYTES, list_bytes
 
 UNKNOWN = -1  # the number of a bucket that nobody configured
 

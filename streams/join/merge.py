@@ -6,18 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from streams.join.checkpoint import Cut
 from streams.join.commit import Commit
-from streams.join.session_join import Cut, SessionJoin
-from streams.logs.block import LogBlock, LogRecord
+from streams.join.session_join import SessionJoin
+from streams.logs.block import LogBlock
+from streams.logs.record import LogRecord
+from streams.settings.topics import EVENTS
 
 Read = Callable[[str, int, int], Iterator[LogBlock]]  # topic, first offset, offset to stop before
 ALL_TIME_MS = 1 << 50  # later than any event
-_TOPICS = ("impressions", "clicks")
 
 
 def rebuild(join: SessionJoin, commit: Commit, read: Read) -> None:
     """Let a resumed join take in again what it still needs of the events before its commit."""
-    for topic, part in zip(_TOPICS, (commit.impressions, commit.clicks), strict=True):
+    for topic, part in zip(EVENTS, (commit.impressions, commit.clicks), strict=True):
         for block in read(topic, part.place.offset, part.processed):
             feed(join, topic, block)
         feed(join, topic, LogBlock.of([], part.processed))

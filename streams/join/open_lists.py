@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from schemas.records import Impression
 from streams.events.acceptance import Acceptance
+from streams.events.sizes import list_bytes
 from streams.join import batches
-from streams.join.batches import list_bytes
 from streams.join.clicks import Clicks
 from streams.join.columns import NO_CLICK, NONE, Shelf
 from streams.join.commit import Frozen

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.codec import SchemaError, decode
-from schemas.records import Click, DeadLetter, Impression, SampleBatch
+from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
+from streams.join.checkpoint import Cut
 from streams.join.clicks import Clicks, Logged, WaitingClicks
 from streams.join.clock import Era, LogClock
 from streams.join.commit import Commit, Frozen, LogPart
@@ -26,18 +27,6 @@ from streams.join.open_lists import OpenLists
 from streams.join.outbox import News
 
 Ints = NDArray[np.int64]
-
-
-class Cut(NamedTuple):
-    """What one consistent cut must write, all of it or nothing, and where a restart goes on from it."""
-
-    samples: list[SampleBatch]
-    dead_letters: list[DeadLetter]
-    late_clicks: list[Logged]
-    commit: Commit
-    click_delays_ms: Ints  # from shown to clicked, of the first clicks on a position since the last cut
-    early_clicks: int  # read before their list, which has come since the last cut
-    orphan_clicks: int  # of the late ones, those whose list was never seen
 
 
 class SessionJoin:

@@ -1,6 +1,6 @@
 """Offsets, record times and a window of commits in, lag with verdicts out (pure).
 
-Read off a broker with ``streams.lagging.reader``::
+Read off a broker with ``streams.lag.job``::
 
     with LagReader(settings) as reader:  # keeps its connections and what it has seen; after an error it starts anew
         report = reader.read()           # -> Report; raises LagError, one line for people, when Kafka cannot be asked

@@ -9,7 +9,7 @@ from learner import Bandit, Samples
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, Progress, SampleBatch, Snapshot
 from streams.parameters.snapshot import check_config, restore, take_snapshot
-from streams.settings.settings import Bucket
+from streams.settings.bucket import Bucket
 
 
 @dataclass(frozen=True, slots=True)

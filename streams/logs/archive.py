@@ -22,6 +22,7 @@ import numpy as np
 
 from streams.logs.block import LogBlock
 from streams.logs.compression import default_codec
+from streams.logs.files import replace_file
 from streams.logs.segment import ArchiveCorrupt, ArchiveError, Segment
 
 __all__ = ["Archive", "ArchiveCorrupt", "ArchiveError", "ArchivedLog", "LogWriter", "Position"]
@@ -268,14 +269,3 @@ def _appending(path: Path) -> BinaryIO:
     file = path.open("r+b", buffering=0)
     file.seek(0, os.SEEK_END)
     return file
-
-
-def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file as a whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        if sync:
-            os.fsync(file.fileno())
-    beside.replace(path)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from fastavro.schema import load_schema
@@ -16,17 +16,9 @@ from numpy.typing import NDArray
 import schemas
 from schemas.strict import SchemaError, Walk
 from streams.join.clicks import Logged
+from streams.logs.record import LogRecord
 
 SCHEMA: Any = load_schema(str(Path(schemas.__file__).with_name("log_block.avsc")))
-
-
-class LogRecord(NamedTuple):
-    """One record as a log keeps it."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from streams.logs.source import TOPICS, LogSource, RangeError
+from streams.logs.source import LogSource, RangeError
+from streams.settings.topics import TOPICS
 
 _PLACE = re.compile(r"([a-z-]+):(\d+):(\d+)")
 

@@ -15,7 +15,7 @@ from learner.evaluate import Estimate, Interval
 from streams.offline.judge import ESTIMATORS, Options, Verdict, judge, logged
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay
-from streams.parameters.snapshot import name_of
+from streams.parameters.chunks import name_of
 from streams.settings.examination import ExaminationError, read_examination
 
 

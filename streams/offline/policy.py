@@ -14,8 +14,10 @@ from learner.bandits import LinearRanking
 from learner.evaluate import Log, Policy
 from schemas.records import Snapshot
 from streams.offline.logs import NOTHING, LogError, Logs
-from streams.parameters.snapshot import frozen, load
-from streams.parameters.source import DirectoryParameters, SnapshotMissing
+from streams.parameters.chunks import load
+from streams.parameters.directory import DirectoryParameters
+from streams.parameters.snapshot import frozen
+from streams.parameters.source import SnapshotMissing
 
 Model = LinearRanking | PbmUcb
 NO_VECTORS: Final = np.empty((0, 0), dtype=np.float32)

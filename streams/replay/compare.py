@@ -12,8 +12,9 @@ from learner import Bandit
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Snapshot
 from streams.logs.source import LogSource
-from streams.parameters.snapshot import Newest, SnapshotCorrupt, frozen, name_of
-from streams.parameters.source import DirectoryParameters
+from streams.parameters.chunks import Newest, SnapshotCorrupt, name_of
+from streams.parameters.directory import DirectoryParameters
+from streams.parameters.snapshot import frozen
 from streams.rank.candidates import Candidates
 
 

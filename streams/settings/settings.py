@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from learner import ALGORITHMS, Bandit
-from learner.browsing import MAX_POSITIONS
+from streams.settings.bucket import Bucket
 from streams.settings.checks import (
     SettingsError,
     check_choice,
@@ -24,76 +18,11 @@ from streams.settings.checks import (
     check_redis_url,
     check_servers,
 )
-from streams.settings.examination import ExaminationError, checked, read_examination
-from streams.settings.sources import PATHS, SECRETS, from_environment, from_toml
-
-__all__ = ["Bucket", "Settings", "SettingsError", "load"]
+from streams.settings.sources import PATHS
 
 SECURITY = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 TIMESTAMPS = ("LogAppendTime", "CreateTime")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bucket:
-    """One algorithm with its parameters, trained only on its own traffic; None means the paper's rule."""
-
-    name: str
-    algorithm: str = "c2ucb"
-    dim: int = 10
-    positions: int = 12
-    examination: NDArray[np.float64] | None = None
-    alpha: float | None = None
-    ridge: float | str | None = None
-    beta: float | None = None
-    context_scale: float = 1.0
-    reward_scale: float = 1.0
-    epoch: int = 1
-
-    def __post_init__(self) -> None:
-        check_name("buckets", self.name)
-        at = f"buckets.{self.name}."
-        check_choice(at + "algorithm", self.algorithm, ALGORITHMS)
-        check_count(at + "dim", self.dim, least=0 if self.algorithm == "pbm-ucb" else 1, most=4096)
-        check_count(at + "positions", self.positions, least=1, most=MAX_POSITIONS)
-        check_count(at + "epoch", self.epoch, least=1, most=2**31 - 1)
-        check_number(at + "context_scale", self.context_scale, above=0)
-        check_number(at + "reward_scale", self.reward_scale, above=0)
-        if self.alpha is not None:
-            check_number(at + "alpha", self.alpha, least=0)
-        if self.beta is not None:
-            check_number(at + "beta", self.beta, above=0)
-        if self.ridge is not None and not (self.ridge == "safe" and self.algorithm != "pbm-ucb"):
-            check_number(at + "ridge", self.ridge, above=0)
-        self._check_examination(at + "examination")
-
-    def _check_examination(self, key: str) -> None:
-        wanted = {"ubm-linucb": (self.positions,) * 2, "pbm-ucb": (self.positions,)}.get(self.algorithm)
-        if wanted is None and self.examination is None:
-            return
-        shape = " × ".join(map(str, wanted or ("K",)))
-        if self.examination is None:
-            raise SettingsError(key, None, f"{self.algorithm} needs a table of {shape} chances; make one: glimpse fit")
-        try:
-            object.__setattr__(self, "examination", checked(self.examination))
-        except (TypeError, ValueError) as error:
-            raise SettingsError(key, "…", str(error)) from error
-        if wanted is not None and self.examination.shape != wanted:
-            raise SettingsError(key, self.examination.shape, f"{self.algorithm} needs a table of {shape} chances")
-
-    def model(self) -> Bandit:
-        """Return a fresh learner of this bucket, without any samples."""
-        kind: Any = ALGORITHMS[self.algorithm]
-        common: dict[str, Any] = {"alpha": self.alpha, "reward_scale": self.reward_scale}
-        if self.algorithm == "pbm-ucb":
-            model: Bandit = kind(examination=self.examination, **common)
-            return model
-        common |= {"ridge": self.ridge, "beta": self.beta, "context_scale": self.context_scale}
-        if self.algorithm == "ubm-linucb":
-            model = kind(dim=self.dim, examination=self.examination, **common)
-        else:
-            model = kind(dim=self.dim, positions=self.positions, **common)
-        return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,41 +149,3 @@ class Settings:
             "ssl_keyfile": self.redis_key,
         }
         return {key: value for key, value in given.items() if value is not None}
-
-
-def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings: environment first, then ``path``, else ``GLIMPSE_CONFIG``, else ./glimpse.toml if there."""
-    chosen = path or (Path(environ["GLIMPSE_CONFIG"]) if environ.get("GLIMPSE_CONFIG") else None)
-    file = chosen or Path("glimpse.toml")
-    kinds = {
-        part.name: {"int": int, "float": float}.get(str(part.type), str)
-        for part in fields(Settings)
-        if part.name not in ("buckets", *SECRETS)
-    }
-    values: dict[str, Any] = {}
-    if chosen is not None or file.exists():
-        bucket_keys = [part.name for part in fields(Bucket) if part.name != "name"]
-        values = from_toml(file, (*kinds, "buckets"), bucket_keys)
-    origins = dict.fromkeys(values, f"{file.name}: ")
-    stated = from_environment(environ, kinds)
-    origins |= dict.fromkeys(stated, "GLIMPSE_")
-    try:
-        buckets = {name: bucket_of(name, table) for name, table in values.pop("buckets", {}).items()}
-        return Settings(**(values | stated), buckets=buckets)
-    except SettingsError as error:
-        origin = origins.get(error.key.partition(".")[0], "")
-        key = error.key.upper() if origin == "GLIMPSE_" else error.key
-        raise SettingsError(origin + key, error.value, error.allowed) from error
-
-
-def bucket_of(name: str, values: dict[str, Any]) -> Bucket:
-    """Return a bucket from its table in glimpse.toml; K follows from the examination table if it is not said."""
-    if isinstance(values.get("examination"), Path):
-        file = values["examination"]
-        try:
-            values["examination"] = read_examination(file)
-        except ExaminationError as error:
-            raise SettingsError(f"buckets.{name}.examination", str(file), str(error)) from error
-    if isinstance(values.get("examination"), (list, np.ndarray)):
-        values.setdefault("positions", len(values["examination"]))
-    return Bucket(name, **values)

@@ -12,7 +12,7 @@ from schemas.codec import decode, encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
 from streams.join.session_join import SessionJoin
-from streams.settings.settings import Bucket
+from streams.settings.bucket import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4
 BATCH = 2_000  # impressions of one poll

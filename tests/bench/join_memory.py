@@ -16,7 +16,7 @@ from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
 from streams.join.commit import Commit
 from streams.join.session_join import SessionJoin
-from streams.settings.settings import Bucket
+from streams.settings.bucket import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4
 BATCH = 2_000

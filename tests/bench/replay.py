@@ -18,10 +18,12 @@ from schemas.codec import decode, encode
 from schemas.records import Click, Impression, SampleBatch
 from streams.learn.partition_learner import samples_of
 from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock, LogRecord
+from streams.logs.block import LogBlock
+from streams.logs.record import LogRecord
 from streams.replay.job.part import Plan
 from streams.replay.job.replay import open_source, plan_of, replay
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
 
 K, DIM, GAP_MS, NOW = 12, 10, 40, 1_731_700_000_000
 UBM = Bucket("ubm", algorithm="ubm-linucb", dim=DIM, positions=K, examination=np.tril(np.full((K, K), 0.7)))

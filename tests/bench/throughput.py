@@ -28,11 +28,12 @@ from learner.browsing import previous_click  # noqa: E402
 from schemas.codec import decode, encode  # noqa: E402
 from schemas.records import Click, Impression, SampleBatch  # noqa: E402
 from streams.broker import topics as topic_tools  # noqa: E402
-from streams.broker.topics import Topics  # noqa: E402
 from streams.learn.partition_learner import samples_of  # noqa: E402
 from streams.local.kafka import LocalKafka  # noqa: E402
-from streams.parameters.source import KafkaParameters  # noqa: E402
-from streams.settings.settings import Bucket, Settings  # noqa: E402
+from streams.parameters.job.kafka import KafkaParameters
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 K, DIM, CLICKS, RATE = 12, 10, 0.4, 20_000
 PARTITIONS, JOIN_PORT = 4, 6367

@@ -13,8 +13,9 @@ from streams.broker.topics import TopicsError
 from streams.commands.main import cli
 from streams.logs.archive import Archive, ArchiveError
 from streams.logs.job.copy import copy
+from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.job.restore import restore
-from streams.logs.source import KafkaSource, RangeError
+from streams.logs.source import RangeError
 
 START = 1_700_000_000_000
 

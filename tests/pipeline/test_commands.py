@@ -10,9 +10,9 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from streams.broker.topics import Topics
 from streams.local.server import free_port
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 TOML = """
 kafka = "{kafka}"

@@ -10,9 +10,9 @@ from kafka.admin import ACLOperation, ResourceType
 from shown import CARD, CLICKED_ONCE, K, Writer, buckets, now_ms
 
 from streams.broker import topics
-from streams.broker.topics import Topics
 from streams.dashboard.job.run import of_kafka
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 
 def test_an_outage_is_shown_and_ends_by_itself(browser, new_broker, settings_for):

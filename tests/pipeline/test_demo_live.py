@@ -9,7 +9,7 @@ from functools import partial
 from jobs import GLIMPSE, wait_until, write_toml
 from kafka import KafkaConsumer, TopicPartition
 
-from streams.broker.topics import admin
+from streams.broker.clients import admin
 from streams.demo.live import delete_topics
 from streams.demo.play import run
 from streams.settings.settings import Settings

@@ -12,9 +12,10 @@ from kafka.structs import OffsetAndMetadata
 
 from schemas.codec import decode
 from schemas.records import Click
-from streams.broker.topics import Topics, TopicsError
+from streams.broker.topics import TopicsError
 from streams.join.job.start import JoinRefused
 from streams.join.job.worker import run
+from streams.settings.topics import Topics
 from streams.web.health import Health
 
 

@@ -6,11 +6,12 @@ import pytest
 from joined import BUCKETS, events, lists_of, lists_wanted, load
 from kafka import KafkaConsumer, TopicPartition
 
-from streams.broker.topics import Topics, create
+from streams.broker.topics import create
 from streams.events.acceptance import Acceptance
 from streams.join.commit import Commit
 from streams.join.session_join import SessionJoin
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 HORIZON_MS = 20_000
 ACCEPT = Acceptance(BUCKETS, future_ms=5_000)

@@ -13,7 +13,7 @@ from rich.console import Console
 from schemas.codec import encode
 from schemas.records import Progress
 from streams.broker import topics
-from streams.broker.topics import Topics, admin
+from streams.broker.clients import admin
 from streams.join.clock import Place
 from streams.lag.facts import Unread
 from streams.lag.job.count import Counted, count
@@ -21,6 +21,7 @@ from streams.lag.job.logs import reader
 from streams.lag.job.reader import LagError, LagReader
 from streams.lag.job.view import run
 from streams.lag.verdict import Verdict, Window
+from streams.settings.topics import Topics
 
 
 @pytest.mark.parametrize("k", [0, 700, 2999])

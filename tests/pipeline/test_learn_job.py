@@ -17,14 +17,15 @@ from sample_batches import SampleWriter, all_algorithms, make_batch
 
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
-from streams.broker.topics import Topics
+from streams.broker.partitioner import home
 from streams.learn.job.app import free_port
-from streams.learn.job.owner import PartitionOwner, Store, home
+from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.job.rounds import Delivered, Learning
 from streams.learn.partition_learner import RawRecord
+from streams.parameters.job.kafka import KafkaParameters
 from streams.parameters.snapshot import restore
-from streams.parameters.source import KafkaParameters
-from streams.settings.settings import Bucket
+from streams.settings.bucket import Bucket
+from streams.settings.topics import Topics
 
 
 @pytest.fixture

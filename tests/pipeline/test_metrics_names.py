@@ -17,14 +17,16 @@ from jobs import Jobs, wait_until
 from kafka import KafkaProducer
 
 import streams
-from streams.broker.topics import Topics
 from streams.events.job.writer import EventWriter
 from streams.lag.job.reader import LagReader
 from streams.lag.verdict import Verdict
 from streams.local.server import free_port
-from streams.parameters.source import KafkaParameters, SnapshotMissing
+from streams.parameters.job.kafka import KafkaParameters
+from streams.parameters.source import SnapshotMissing
 from streams.rank.job.ranker import Ranker, health_of
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 from streams.web.metrics import CONTENT_TYPE
 
 FILES = Path(streams.__file__).parent / "dashboard" / "grafana"

@@ -12,14 +12,18 @@ from sample_batches import SampleWriter, make_batch, pack
 
 from learner import Samples
 from schemas.codec import encode
-from streams.broker.topics import Topics
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.partition_learner import RawRecord
+from streams.logs.source import SourceAway
+from streams.parameters.chunks import SnapshotCorrupt
+from streams.parameters.job.kafka import KafkaParameters
 from streams.parameters.job.redis import RedisParameters
-from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt, restore, take_snapshot
-from streams.parameters.source import KafkaParameters, SnapshotMissing, SourceAway
+from streams.parameters.snapshot import ConfigChanged, restore, take_snapshot
+from streams.parameters.source import SnapshotMissing
 from streams.rank.job.ranker import Ranker
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 BUCKET = Bucket("main", "c2ucb", dim=3, positions=4)
 CANDIDATES = np.random.default_rng(1).uniform(-0.5, 0.5, (50, 3))
@@ -93,7 +97,7 @@ def test_a_higher_version_of_another_topic_is_said(store, caplog):
     new = replace(snapshot_at(7), samples_topic_id="made anew")
     assert store.put(old, encode(old))
     assert [store.put(new, encode(new)) for _ in range(2)] == [False, False]
-    [said] = [record.message for record in caplog.records if record.name == "streams.online"]
+    [said] = [record.message for record in caplog.records if record.name == "streams.parameters.job.redis"]
     assert "learned from another samples topic" in said
     assert "raise the epoch" in said
 

@@ -17,22 +17,24 @@ from kafka.admin import KafkaAdminClient
 from traffic import DIM, K, examination, publish, traffic
 
 from streams.broker import topics
-from streams.broker.topics import Topics
-from streams.learn.job.owner import home
+from streams.broker.partitioner import home
 from streams.learn.partition_learner import samples_of
 from streams.ledger.job.audit import audit
 from streams.ledger.job.unlearn import read_samples, unlearn
 from streams.logs.archive import Archive
 from streams.logs.job.copy import copy
+from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.ranges import parse_time, time_text
-from streams.logs.source import ArchiveSource, KafkaSource, TransactionOpen
-from streams.parameters.snapshot import Newest
-from streams.parameters.source import KafkaParameters
+from streams.logs.source import ArchiveSource, TransactionOpen
+from streams.parameters.chunks import Newest
+from streams.parameters.job.kafka import KafkaParameters
 from streams.replay.compare import compare, live_snapshots, published
 from streams.replay.job.output import snapshots_of, write_topic
 from streams.replay.job.provenance import Wanted, rebuild
 from streams.replay.job.replay import Interrupted, ReplayError, plan_of, replay
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 BUCKETS = {
     "ubm": Bucket("ubm", "ubm-linucb", DIM, K, examination(1), ridge="safe"),

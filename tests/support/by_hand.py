@@ -10,12 +10,13 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker.topics import Topics, admin
+from streams.broker.clients import admin
 from streams.join.clock import Place
 from streams.join.commit import Commit, LogPart
 from streams.lag.job.reader import LagReader
 from streams.lag.report import PartitionLag
 from streams.lag.verdict import Window
+from streams.settings.topics import Topics
 
 SHORT = Window(span_s=1.0, commits=4)
 

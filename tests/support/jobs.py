@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
 
 GLIMPSE = str(Path(sys.executable).with_name("glimpse"))
 

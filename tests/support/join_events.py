@@ -11,7 +11,7 @@ from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
 from streams.join.session_join import SessionJoin
-from streams.settings.settings import Bucket
+from streams.settings.bucket import Bucket
 
 WAIT, LATENESS, FUTURE = 60_000, 60_000, 30_000
 T0 = 1_700_000_000_000

@@ -13,9 +13,10 @@ import numpy as np
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
+from streams.join.checkpoint import Cut
 from streams.join.commit import Commit
-from streams.join.session_join import Cut, SessionJoin
-from streams.settings.settings import Bucket
+from streams.join.session_join import SessionJoin
+from streams.settings.bucket import Bucket
 
 HORIZON, FUTURE = 9, 3
 BUCKETS = {

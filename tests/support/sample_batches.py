@@ -10,8 +10,9 @@ from kafka.errors import KafkaError
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import SampleBatch
-from streams.broker.topics import Topics
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 K, DIM = 4, 3
 

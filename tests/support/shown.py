@@ -10,11 +10,12 @@ from kafka import KafkaProducer
 from learner.browsing import previous_click
 from schemas.codec import encode
 from schemas.records import Click, Impression, SampleBatch
-from streams.broker.topics import Topics
 from streams.dashboard.job.state import State
 from streams.dashboard.source import Entry
 from streams.parameters.snapshot import take_snapshot
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 NOW = 1_700_000_000_000
 K, DIM = 6, 4

@@ -20,11 +20,11 @@ from kafka.errors import KafkaError, TopicAuthorizationFailedError
 from streams.broker.topics import described
 from streams.dashboard.job.piece_reader import ANSWER_MS, PieceReader, clients
 from streams.dashboard.pieces import Allowance, Piece, spread, that_fit, thinned
-from streams.dashboard.source import TOPICS, Look
-from streams.parameters.source import SourceAway
+from streams.dashboard.source import Look
+from streams.logs.source import SourceAway
 from streams.settings.settings import Settings
+from streams.settings.topics import EVENTS, TOPICS
 
-EVENTS = ("impressions", "clicks")
 HISTORY_BYTES = 16 << 20  # a look's share of the history
 HISTORY_SAMPLES, HISTORY_SAMPLE_BYTES, HISTORY_PIECES = 20_000, 128 << 20, 4_000  # of which pieces are read, if more
 HISTORY_LETTERS = 20_000

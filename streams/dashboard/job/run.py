@@ -18,7 +18,7 @@ from streams.dashboard.job.state import State
 from streams.dashboard.source import Source
 from streams.lag.job.reader import LagReader
 from streams.logs.archive import Archive
-from streams.parameters.source import SourceAway
+from streams.logs.source import SourceAway
 from streams.settings.settings import Settings
 
 log = logging.getLogger(__name__)

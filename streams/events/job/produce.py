@@ -15,7 +15,8 @@ from schemas.codec import Codec
 from schemas.records import Click, Impression
 from streams.events.events import Event, click_of, impression_of
 from streams.events.job.writer import EventWriter
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
 from streams.split.users import bucket_of
 
 USERS = 1000

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 
 from schemas.codec import Codec
 from schemas.records import Impression
-from streams.broker.topics import Topics
 from streams.events.acceptance import Acceptance
 from streams.events.events import Event, click_of, impression_of
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 
 class DeliveryError(RuntimeError):

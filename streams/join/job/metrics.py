@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from schemas.records import DeadLetter
+from streams.join.checkpoint import Cut
 from streams.join.ledger import Ledger
-from streams.join.session_join import Cut
 from streams.web.metrics import Metrics
 
 DELAYS = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 720, 900, 1080, 1200, 1500, 1800, 3600, 14_400)

@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from streams.join.checkpoint import Cut
 from streams.join.clock import LogClock
 from streams.join.commit import Commit
-from streams.join.session_join import Cut, SessionJoin
+from streams.join.session_join import SessionJoin
 
 QUIET_S = 0.3  # a log that was read to its end and stays silent for this long closes lists by the wall clock
 PATIENCE_S = 1.0  # how long a log waits for the other one, which should have records and gives none

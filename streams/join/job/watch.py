@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from streams.join.checkpoint import Cut
 from streams.join.job.metrics import JoinMetrics
 from streams.join.job.partition import Pair
 from streams.join.ledger import Ledger
-from streams.join.session_join import Cut
 
 STUCK_S = 60.0  # offsets that stand still for this long while there is lag
 SHOW_EVERY_S = 1.0

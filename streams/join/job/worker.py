@@ -22,14 +22,17 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker.topics import Topics, admin, require
+from streams.broker.clients import admin
+from streams.broker.topics import require
 from streams.events.acceptance import Acceptance
+from streams.join.checkpoint import Cut
 from streams.join.job.partition import Entries, Pair
 from streams.join.job.start import JoinRefused, parse_start, resume_from
 from streams.join.job.watch import JoinWatch
 from streams.join.job.writer import JoinWriter
-from streams.join.session_join import Cut, SessionJoin
+from streams.join.session_join import SessionJoin
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 from streams.web.health import Health
 
 log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from kafka.structs import OffsetAndMetadata
 
 from schemas.codec import encode
 from streams.broker import transactions
-from streams.broker.topics import Topics
-from streams.join.session_join import Cut
+from streams.join.checkpoint import Cut
 from streams.logs.dead_letters import fitting
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka import TopicPartition
 
-from streams.broker.topics import Found, Topics
+from streams.broker.topics import Found
 from streams.lag.clocks import Clocks
 from streams.lag.commit_records import TOPIC, Committed, Place
 from streams.lag.facts import newest_last
@@ -15,6 +15,7 @@ from streams.lag.job.broker import Broker
 from streams.lag.job.logs import CommitLog, ProgressLog
 from streams.lag.verdict import Window
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 
 @dataclass(frozen=True, slots=True)

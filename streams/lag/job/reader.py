@@ -19,7 +19,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from streams.broker.topics import Found, Topics
+from streams.broker.topics import Found
 from streams.lag.commit_records import TOPIC
 from streams.lag.facts import Keeping, Look, facts_of, reading_from
 from streams.lag.job.broker import Broker
@@ -29,6 +29,7 @@ from streams.lag.job.moves import Moves, Watched
 from streams.lag.report import GroupLag, Report, partition_lag, without_leader
 from streams.lag.verdict import Window
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 CONFIG_S = 60.0  # topics' configs are asked for again after so long
 COMING = (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError)

@@ -22,14 +22,14 @@ from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP
 from kafka.errors import KafkaError
 
-from streams.broker.topics import Topics
 from streams.learn.job.health import LearnHealth, add_web
 from streams.learn.job.owner import Store
 from streams.learn.job.rounds import HOPELESS, Delivered, Learning
 from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
 from streams.learn.partition_learner import RawRecord
-from streams.parameters.source import SourceAway
-from streams.settings.settings import Settings, SettingsError, load
+from streams.logs.source import SourceAway
+from streams.settings.settings import Settings, SettingsError
+from streams.settings.topics import Topics
 
 log = logging.getLogger(__name__)
 
@@ -236,11 +236,3 @@ def free_port(host: str, port: int) -> int:
         except OSError as error:
             raise SettingsError("web_port", port, f"must be free on {host}, or 0 for any ({error.strerror})") from error
         return int(probe.getsockname()[1])
-
-
-def __getattr__(name: str) -> Any:
-    """Make ``app`` when `faust -A streams.app` asks for it, so that importing this module reads no environment."""
-    if name == "app":
-        globals()["app"] = create_app(load())
-        return globals()["app"]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

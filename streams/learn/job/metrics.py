@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from schemas.records import Snapshot
-from streams.parameters.snapshot import Version, restore
-from streams.settings.settings import Bucket
+from streams.parameters.chunks import Version
+from streams.parameters.snapshot import restore
+from streams.settings.bucket import Bucket
 from streams.web.metrics import Metrics
 
 MOST_BUCKETS = 100  # with more of them, those first by name are shown, and how many are left out

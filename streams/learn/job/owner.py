@@ -7,31 +7,26 @@ from threading import Lock
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
-from kafka.partitioner.default import murmur2
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress, Snapshot
 from streams.broker import transactions
-from streams.broker.topics import Topics, admin
+from streams.broker.clients import admin
+from streams.broker.partitioner import home
 from streams.learn.partition_learner import Log, PartitionLearner, RawRecord
 from streams.logs.dead_letters import fitting
-from streams.parameters.snapshot import ConfigChanged, check_config, split
-from streams.parameters.source import QUICK, KafkaParameters, SnapshotMissing
-from streams.settings.settings import Bucket, Settings
+from streams.parameters.chunks import split
+from streams.parameters.job.kafka import QUICK, KafkaParameters
+from streams.parameters.snapshot import ConfigChanged, check_config
+from streams.parameters.source import SnapshotMissing
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 log = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT_MS = 10_000  # a killed owner holds readers of committed records back for this long at most
 PATIENCE_MS = 15_000  # for one call to the broker; then the round is given up and made again from what is durable
-
-
-def home(bucket: str, partitions: int) -> int:
-    """Return the samples partition of a bucket: where Kafka's default partitioner puts its name.
-
-    >>> [home(name, 4) for name in ("ubm", "c2ucb", "pbm")]
-    [0, 2, 1]
-    """
-    return int((murmur2(bucket.encode()) & 0x7FFFFFFF) % partitions)
 
 
 class Store:

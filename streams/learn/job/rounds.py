@@ -18,9 +18,11 @@ from schemas.records import Snapshot
 from streams.learn.job.metrics import ModelMetrics
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.partition_learner import Counts, RawRecord
+from streams.logs.source import SourceAway
+from streams.parameters.chunks import SnapshotCorrupt
 from streams.parameters.job.redis import RedisParameters
-from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt
-from streams.parameters.source import SnapshotMissing, SourceAway
+from streams.parameters.snapshot import ConfigChanged
+from streams.parameters.source import SnapshotMissing
 from streams.settings.settings import Settings
 from streams.web.metrics import Metrics
 

@@ -17,8 +17,7 @@ from streams.logs.block import LogBlock
 from streams.logs.source import LogSource
 from streams.replay.job.replay import plan_of, replay
 from streams.settings.settings import Settings
-
-EVENTS = ("impressions", "clicks")
+from streams.settings.topics import EVENTS
 
 
 @dataclass(slots=True)

@@ -7,13 +7,14 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from streams.broker.topics import Topics, admin
+from streams.broker.clients import admin
 from streams.embedded.logs import committed
 from streams.join.commit import Commit
 from streams.logs.archive import Archive
-from streams.logs.source import ArchiveSource, KafkaSource, LogSource
-from streams.parameters.source import SourceAway
+from streams.logs.job.kafka_source import KafkaSource
+from streams.logs.source import ArchiveSource, LogSource, SourceAway
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 
 def join_commits(source: LogSource) -> dict[int, Commit]:

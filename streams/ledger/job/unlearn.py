@@ -12,16 +12,16 @@ from kafka.errors import KafkaError
 from learner import Bandit
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import SampleBatch
-from streams.broker.topics import Topics
+from streams.broker.partitioner import home
 from streams.join.commit import Commit
-from streams.learn.job.owner import home
 from streams.learn.partition_learner import samples_of
 from streams.ledger.job.standing import join_commits
 from streams.ledger.lists import NetLists, Place, by_record, take_back
+from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.ranges import time_text
-from streams.logs.source import KafkaSource, LogSource
-from streams.parameters.source import SourceAway
+from streams.logs.source import LogSource, SourceAway
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 _TRANSACTION_BYTES = 16 << 20
 

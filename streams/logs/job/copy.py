@@ -20,8 +20,10 @@ from rich.text import Text
 
 from streams.logs.archive import BLOCK_BYTES, Archive, ArchiveError, LogWriter
 from streams.logs.block import LogBlock
-from streams.logs.source import TOPICS, KafkaSource, RangeError
+from streams.logs.job.kafka_source import KafkaSource
+from streams.logs.source import RangeError
 from streams.settings.settings import Settings
+from streams.settings.topics import TOPICS
 
 
 class Copied(NamedTuple):

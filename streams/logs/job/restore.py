@@ -11,15 +11,15 @@ from kafka.errors import KafkaError
 from rich.console import Console
 from rich.progress import Progress
 
-from streams.broker.topics import TopicsError, admin
+from streams.broker.clients import admin
+from streams.broker.topics import TopicsError
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError
-from streams.logs.block import LogRecord
 from streams.logs.job.copy import Copied, bar
-from streams.logs.source import KafkaSource
-from streams.parameters.source import SourceAway
+from streams.logs.job.kafka_source import KafkaSource
+from streams.logs.record import LogRecord
+from streams.logs.source import SourceAway
 from streams.settings.settings import Settings
-
-EVENTS = ("impressions", "clicks")
+from streams.settings.topics import EVENTS
 
 
 def restore(

@@ -9,8 +9,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from schemas.records import Snapshot
-from streams.parameters.snapshot import Version, load
-from streams.parameters.source import SourceAway
+from streams.logs.source import SourceAway
+from streams.parameters.chunks import Version, load
 from streams.settings.settings import Settings
 
 log = logging.getLogger(__name__)

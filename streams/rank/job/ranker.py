@@ -16,11 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from learner import PbmUcb
 from learner.bandits import LinearRanking
 from schemas.records import Snapshot
+from streams.logs.source import SourceAway
+from streams.parameters.chunks import SnapshotCorrupt, Version, name_of
+from streams.parameters.directory import DirectoryParameters
+from streams.parameters.job.kafka import KafkaParameters
 from streams.parameters.job.redis import RedisParameters
-from streams.parameters.snapshot import SnapshotCorrupt, Version, frozen, name_of
-from streams.parameters.source import DirectoryParameters, KafkaParameters, SnapshotMissing, Source, SourceAway
+from streams.parameters.snapshot import frozen
+from streams.parameters.source import SnapshotMissing, Source
 from streams.rank.job.metrics import health_of, latency, metrics_of
-from streams.settings.settings import Settings, load
+from streams.settings.load import load
+from streams.settings.settings import Settings
 
 __all__ = ["Ranker", "health_of", "metrics_of"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streams.logs.archive import replace_file
+from streams.logs.files import replace_file
 from streams.replay.job.part import Plan, ReplayError
 
 _FILE = "replay.json"

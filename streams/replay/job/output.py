@@ -12,16 +12,20 @@ from kafka.errors import KafkaError, for_code
 
 from schemas.codec import encode
 from schemas.records import Snapshot
-from streams.broker.topics import Topics, admin, specs
-from streams.learn.job.owner import home
-from streams.logs.archive import replace_file
-from streams.logs.source import KafkaSource
-from streams.parameters.snapshot import SnapshotCorrupt, Version, name_of, split, take_snapshot
-from streams.parameters.source import DirectoryParameters, SourceAway
+from streams.broker.clients import admin
+from streams.broker.partitioner import home
+from streams.broker.topics import specs
+from streams.logs.files import replace_file
+from streams.logs.job.kafka_source import KafkaSource
+from streams.logs.source import SourceAway
+from streams.parameters.chunks import SnapshotCorrupt, Version, name_of, split
+from streams.parameters.directory import DirectoryParameters
+from streams.parameters.snapshot import take_snapshot
 from streams.replay.compare import live_snapshots
 from streams.replay.job.part import Plan
 from streams.replay.job.replay import Replayed, ReplayError
 from streams.settings.settings import Settings
+from streams.settings.topics import Topics
 
 
 def version_of(plan: Plan, bucket: str) -> Version:

@@ -22,14 +22,16 @@ from streams.join.ledger import Ledger
 from streams.join.merge import cuts, rebuild
 from streams.join.session_join import SessionJoin
 from streams.learn.partition_learner import samples_of
-from streams.logs.archive import Archive, ArchiveError, replace_file
+from streams.logs.archive import Archive, ArchiveError
+from streams.logs.files import replace_file
+from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.ranges import Range
-from streams.logs.source import ArchiveSource, KafkaSource, LogSource
-from streams.parameters.source import SourceAway
-from streams.settings.settings import Bucket, Settings
+from streams.logs.source import ArchiveSource, LogSource, SourceAway
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
+from streams.settings.topics import EVENTS
 
 SAVE_EVERY_S = 5.0
-EVENTS = ("impressions", "clicks")
 
 
 class ReplayError(ValueError):

@@ -11,10 +11,11 @@ import numpy as np
 
 from learner import Bandit
 from schemas.records import Snapshot
-from streams.learn.job.owner import home
+from streams.broker.partitioner import home
 from streams.logs.ranges import Mark, Range
 from streams.logs.source import LogSource, RangeError
-from streams.parameters.snapshot import Newest, Version, check_config, verify
+from streams.parameters.chunks import Newest, Version
+from streams.parameters.snapshot import check_config, verify
 from streams.replay.compare import published
 from streams.replay.job.replay import ReplayError, plan_of, replay
 from streams.settings.settings import Settings

@@ -18,11 +18,13 @@ from typing import Any
 from learner import Bandit
 from streams.join.ledger import Ledger
 from streams.logs.archive import Archive
+from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.ranges import Range
-from streams.logs.source import ArchiveSource, KafkaSource, LogSource, RangeError
+from streams.logs.source import ArchiveSource, LogSource, RangeError
 from streams.replay.job.begin import begin, complete
-from streams.replay.job.part import EVENTS, Interrupted, Part, PartReplay, Plan, ReplayError
+from streams.replay.job.part import Interrupted, Part, PartReplay, Plan, ReplayError
 from streams.settings.settings import Settings
+from streams.settings.topics import EVENTS
 
 __all__ = ["Interrupted", "ReplayError", "Replayed", "open_source", "plan_of", "replay"]
 

@@ -12,10 +12,10 @@ import pytest
 
 from learner import Samples
 from schemas.codec import encode
+from streams.parameters.directory import DirectoryParameters
 from streams.parameters.snapshot import take_snapshot
-from streams.parameters.source import DirectoryParameters
 from streams.rank.candidates import CandidateError, read_candidates
-from streams.settings.settings import load
+from streams.settings.load import load
 
 COMMANDS = ("demo", "up", "down", "topics", "join", "learn", "worker", "produce", "rank")
 TOML = """

@@ -10,8 +10,9 @@ from streams.dashboard import archive_source
 from streams.dashboard.archive_source import ArchiveSource
 from streams.dashboard.job.state import State
 from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock, LogRecord
-from streams.parameters.source import SourceAway
+from streams.logs.block import LogBlock
+from streams.logs.record import LogRecord
+from streams.logs.source import SourceAway
 from streams.settings.settings import Settings
 
 

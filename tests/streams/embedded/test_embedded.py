@@ -22,8 +22,9 @@ from streams.embedded.job import Embedded, StepFailed
 from streams.events.events import Event
 from streams.events.job.produce import simulated
 from streams.logs.archive import Archive, ArchiveError
-from streams.parameters.source import DirectoryParameters
-from streams.settings.settings import Bucket, Settings
+from streams.parameters.directory import DirectoryParameters
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
 
 K, DIM, START = 4, 3, 1_700_000_000_000
 TABLE = np.tril(np.full((K, K), 0.6))

@@ -11,15 +11,16 @@ from learner import Samples
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
+from streams.join.checkpoint import Cut
 from streams.join.commit import Commit
 from streams.join.job.metrics import MOST_REASONS, JoinMetrics, label_of
 from streams.join.job.partition import Pair
 from streams.join.job.watch import JoinWatch
 from streams.join.ledger import Ledger
-from streams.join.session_join import Cut, SessionJoin
+from streams.join.session_join import SessionJoin
 from streams.learn.job.metrics import MOST_BUCKETS, ModelMetrics
 from streams.parameters.snapshot import take_snapshot
-from streams.settings.settings import Bucket
+from streams.settings.bucket import Bucket
 from streams.web.metrics import Metrics
 
 BUCKETS = {"a": Bucket("a", dim=2, positions=3), "p": Bucket("p", "pbm-ucb", 0, 3, examination=np.ones(3))}

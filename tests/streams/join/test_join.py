@@ -9,7 +9,7 @@ from join_events import BUCKET, FUTURE, T0, WAIT, Logged, World
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join.batches import MAX_RECORD_BYTES
+from streams.events.sizes import MAX_RECORD_BYTES
 from streams.join.commit import MAX_METADATA_BYTES, BadCommit, Commit
 from streams.join.session_join import SessionJoin
 

@@ -11,7 +11,7 @@ from streams.events.acceptance import Acceptance
 from streams.join import commit as offsets
 from streams.join.commit import MAX_METADATA_BYTES, Commit
 from streams.join.session_join import SessionJoin
-from streams.settings.settings import Bucket
+from streams.settings.bucket import Bucket
 
 
 def test_a_list_closed_under_other_rules_takes_no_correction():

@@ -11,8 +11,9 @@ from schemas.codec import encode
 from schemas.records import DeadLetter, Progress
 from streams.learn.partition_learner import Log, PartitionLearner, RawRecord, samples_of
 from streams.logs.dead_letters import fitting
-from streams.parameters.snapshot import ConfigChanged, SnapshotCorrupt
-from streams.settings.settings import Bucket
+from streams.parameters.chunks import SnapshotCorrupt
+from streams.parameters.snapshot import ConfigChanged
+from streams.settings.bucket import Bucket
 
 BUCKETS = all_algorithms()
 TABLE = BUCKETS["ubm"].examination

@@ -16,7 +16,8 @@ from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.rounds import Delivered, Learning, Place
 from streams.learn.partition_learner import Log, PartitionLearner, RawRecord
 from streams.parameters.snapshot import take_snapshot
-from streams.settings.settings import Bucket, Settings
+from streams.settings.bucket import Bucket
+from streams.settings.settings import Settings
 
 
 async def no_seek(partition, offset):

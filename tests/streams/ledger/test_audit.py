@@ -8,11 +8,11 @@ from replay_runs import LISTS, SETTINGS, play, rewrite
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams.learn.job.owner import home
+from streams.broker.partitioner import home
 from streams.ledger.job.audit import audit
 from streams.ledger.lists import take_back
 from streams.logs.archive import Archive
-from streams.logs.block import LogRecord
+from streams.logs.record import LogRecord
 from streams.replay.job.replay import open_source
 
 

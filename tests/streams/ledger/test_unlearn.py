@@ -13,7 +13,8 @@ from streams.ledger.job.standing import join_commits
 from streams.ledger.job.unlearn import UnlearnError, batches_of, effect, plan_unlearning
 from streams.ledger.lists import NetLists, NotOnce, names, take_back
 from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock, LogRecord
+from streams.logs.block import LogBlock
+from streams.logs.record import LogRecord
 from streams.replay.job.replay import open_source, plan_of, replay
 
 WAVE = {"from_ms": START + 10_000, "to_ms": START + 25_000}

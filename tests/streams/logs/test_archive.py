@@ -13,8 +13,9 @@ import pytest
 
 from streams.logs import archive as archive_module
 from streams.logs.archive import Archive, ArchiveCorrupt, ArchivedLog, ArchiveError, LogWriter
-from streams.logs.block import SCHEMA, LogBlock, LogRecord
+from streams.logs.block import SCHEMA, LogBlock
 from streams.logs.compression import CODECS, MAX_BLOCK_BYTES, CodecError, codec_named, default_codec
+from streams.logs.record import LogRecord
 from streams.logs.segment import Segment
 
 

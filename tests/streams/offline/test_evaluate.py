@@ -16,10 +16,12 @@ from streams.commands.main import cli
 from streams.offline.judge_view import EvaluateError, Request, as_json, chosen, evaluate, show
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay
-from streams.parameters.snapshot import SnapshotCorrupt, take_snapshot
-from streams.parameters.source import DirectoryParameters, SnapshotMissing
+from streams.parameters.chunks import SnapshotCorrupt
+from streams.parameters.directory import DirectoryParameters
+from streams.parameters.snapshot import take_snapshot
+from streams.parameters.source import SnapshotMissing
+from streams.settings.bucket import Bucket
 from streams.settings.examination import write_examination
-from streams.settings.settings import Bucket
 
 K, ITEMS = 3, 5
 TABLE = browsing_table(K)

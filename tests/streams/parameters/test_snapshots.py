@@ -10,18 +10,9 @@ from sample_batches import all_algorithms, make_batch
 from learner import PbmUcb, Samples
 from schemas.codec import MAX_BYTES, decode, encode
 from schemas.records import Snapshot, StateArray
-from streams.parameters.snapshot import (
-    SnapshotCorrupt,
-    frozen,
-    join,
-    load,
-    newest,
-    restore,
-    split,
-    take_snapshot,
-    verify,
-)
-from streams.settings.settings import Bucket
+from streams.parameters.chunks import SnapshotCorrupt, join, load, newest, split
+from streams.parameters.snapshot import frozen, restore, take_snapshot, verify
+from streams.settings.bucket import Bucket
 
 BUCKETS = all_algorithms()
 

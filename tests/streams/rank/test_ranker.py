@@ -10,8 +10,11 @@ import pytest
 from sample_batches import all_algorithms, make_batch
 
 from schemas.codec import encode
-from streams.parameters.snapshot import SnapshotCorrupt, take_snapshot
-from streams.parameters.source import DirectoryParameters, SnapshotMissing, SourceAway
+from streams.logs.source import SourceAway
+from streams.parameters.chunks import SnapshotCorrupt
+from streams.parameters.directory import DirectoryParameters
+from streams.parameters.snapshot import take_snapshot
+from streams.parameters.source import SnapshotMissing
 from streams.rank.job.ranker import Ranker
 
 BUCKET = all_algorithms()["ubm"]

@@ -11,8 +11,9 @@ from exposition import parse
 from sample_batches import all_algorithms, make_batch
 
 from schemas.codec import encode
+from streams.logs.source import SourceAway
+from streams.parameters.directory import DirectoryParameters
 from streams.parameters.snapshot import take_snapshot
-from streams.parameters.source import DirectoryParameters, SourceAway
 from streams.rank.job.ranker import Ranker, health_of, metrics_of
 from streams.web.metrics import Histogram
 

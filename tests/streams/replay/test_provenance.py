@@ -9,9 +9,11 @@ from replay_runs import SETTINGS, play, rewrite
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
 from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock, LogRecord
+from streams.logs.block import LogBlock
+from streams.logs.record import LogRecord
 from streams.logs.source import RangeError
-from streams.parameters.snapshot import ConfigChanged, split
+from streams.parameters.chunks import split
+from streams.parameters.snapshot import ConfigChanged
 from streams.replay.job.provenance import NotTheSame, Wanted, rebuild
 from streams.replay.job.replay import ReplayError, open_source
 

@@ -24,7 +24,7 @@ from streams.replay.job import part as replay_part
 from streams.replay.job.output import check_newer, in_directory, snapshots_of, write_directory
 from streams.replay.job.part import samples_of
 from streams.replay.job.replay import Interrupted, ReplayError, open_source, plan_of, replay
-from streams.settings.settings import Bucket
+from streams.settings.bucket import Bucket
 
 
 @pytest.mark.parametrize("samples", [False, True], ids=["events", "samples"])

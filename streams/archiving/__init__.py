@@ -1,1 +1,0 @@
-"""What an archive is made of: blocks, segments, codecs; copies from and to Kafka."""

@@ -1,0 +1,26 @@
+"""What a join has to write at one instant, and where a restart goes on from it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.records import DeadLetter, SampleBatch
+from streams.join.clicks import Logged
+from streams.join.commit import Commit
+
+Ints = NDArray[np.int64]
+
+
+class Cut(NamedTuple):
+    """What one consistent cut must write, all of it or nothing, and where a restart goes on from it."""
+
+    samples: list[SampleBatch]
+    dead_letters: list[DeadLetter]
+    late_clicks: list[Logged]
+    commit: Commit
+    click_delays_ms: Ints  # from shown to clicked, of the first clicks on a position since the last cut
+    early_clicks: int  # read before their list, which has come since the last cut
+    orphan_clicks: int  # of the late ones, those whose list was never seen

@@ -1,0 +1,146 @@
+"""Logged topics on Kafka: blocks of a range of each partition; no group is ever touched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from streams.broker.clients import admin
+from streams.logs.block import LogBlock
+from streams.logs.source import SETTLED_WITHIN_S, RangeError, SourceAway, TransactionOpen
+from streams.settings.settings import Settings
+
+_PATIENCE_S = 30.0
+
+
+class KafkaSource:
+    """The topics of a broker, read by assignment: committed records only, without a group."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._found: dict[str, tuple[str, int]] = {}
+        self._asking: dict[str, KafkaConsumer] = {}  # for bounds, by isolation level; each read has its own
+
+    def where(self) -> str:
+        """Return the broker's address."""
+        return f"Kafka at {self.settings.kafka}"
+
+    def _describe(self, topic: str) -> tuple[str, int] | None:
+        name = self.settings.topic_prefix + topic
+        if name not in self._found:
+            try:
+                with admin(self.settings) as client:
+                    [found] = client.describe_topics([name])
+            except KafkaError as error:
+                raise SourceAway(f"{self.where()} does not answer: {error}") from error
+            if found["error_code"] or not found["partitions"]:
+                return None
+            self._found[name] = str(found["topic_id"]), len(found["partitions"])
+        return self._found[name]
+
+    def _known(self, topic: str) -> tuple[str, int]:
+        found = self._describe(topic)
+        if found is None:
+            raise RangeError(f"no topic {self.settings.topic_prefix + topic!r} on {self.where()}; see: glimpse topics")
+        return found
+
+    def has(self, topic: str) -> bool:
+        """Return whether the topic is there."""
+        return self._describe(topic) is not None
+
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        return self._known(topic)[1]
+
+    def topic_id(self, topic: str) -> str:
+        """Return the topic's id."""
+        return self._known(topic)[0]
+
+    def _place(self, topic: str, partition: int) -> TopicPartition:
+        self._known(topic)
+        return TopicPartition(self.settings.topic_prefix + topic, partition)
+
+    def _consumer(self, level: str = "read_committed") -> KafkaConsumer:
+        try:
+            return KafkaConsumer(
+                **self.settings.kafka_client(),
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                isolation_level=level,
+                max_partition_fetch_bytes=8 << 20,
+                max_poll_records=4000,
+            )
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+
+    def _ask(self, level: str = "read_committed") -> KafkaConsumer:
+        if level not in self._asking:
+            self._asking[level] = self._consumer(level)
+        return self._asking[level]
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return the first offset that is kept, and the end of what is committed."""
+        place = self._place(topic, partition)
+        try:
+            return self._ask().beginning_offsets([place])[place], self._ask().end_offsets([place])[place]
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+
+    def settle(self, topic: str, partition: int, *, within_s: float = SETTLED_WITHIN_S) -> None:
+        """Wait until all that was written to a partition before can be read, or raise TransactionOpen.
+
+        A committed reader's end is the last stable offset: it hides what others committed behind an open transaction.
+        """
+        place, give_up_at = self._place(topic, partition), time.monotonic() + within_s
+        try:
+            written_to = self._ask("read_uncommitted").end_offsets([place])[place]
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+        while self.bounds(topic, partition)[1] < written_to:
+            if time.monotonic() > give_up_at:
+                raise TransactionOpen(
+                    f"a transaction is open on {place.topic} {partition} of {self.where()}, and hides what was written "
+                    "after it began; run it again in 20 s"
+                )
+            time.sleep(0.1)
+
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
+        """Return the first offset stamped at or after ``time_ms``, or the end."""
+        place = self._place(topic, partition)
+        try:
+            found = self._ask().offsets_for_times({place: time_ms})[place]
+            return int(found.offset) if found is not None else int(self._ask().end_offsets([place])[place])
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        while self._asking:
+            self._asking.popitem()[1].close()
+
+    def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[LogBlock]:
+        """Yield the blocks of a range; ``stop`` must not lie beyond the end."""
+        if start >= stop:
+            return
+        place, consumer = self._place(topic, partition), self._consumer()
+        try:
+            consumer.assign([place])
+            consumer.seek(place, start)
+            at, heard = start, time.monotonic()
+            while at < stop:
+                records = consumer.poll(timeout_ms=100).get(place, [])
+                after = consumer.position(place)
+                if after > at:
+                    at, heard = after, time.monotonic()
+                    inside = [record for record in records if record.offset < stop]
+                    yield LogBlock.of(inside, min(at, stop))
+                elif time.monotonic() - heard > _PATIENCE_S:
+                    raise SourceAway(f"{self.where()}: {place.topic} {partition} gave nothing after offset {at}")
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()}: {place.topic} {partition} cannot be read: {error}") from error
+        finally:
+            consumer.close()

@@ -1,0 +1,53 @@
+"""A directory with one snapshot file per bucket."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from schemas.records import Snapshot
+from streams.logs.source import SourceAway
+from streams.parameters.chunks import SnapshotCorrupt, Version, load
+
+
+class DirectoryParameters:
+    """A directory with one file per bucket, replaced as a whole."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def file(self, bucket: str) -> Path:
+        """Return the file of a bucket."""
+        return self.path / f"{bucket}.snapshot"
+
+    def put(self, snapshot: Snapshot, data: bytes) -> bool:
+        """Write ``data``, the bytes of ``snapshot``, unless the file holds the same or a newer one."""
+        try:
+            known = self.newest(snapshot.bucket)
+        except SnapshotCorrupt:
+            known = None
+        if known is not None and known.version >= snapshot.version:
+            return False
+        self.path.mkdir(parents=True, exist_ok=True)
+        target = self.file(snapshot.bucket)
+        beside = target.with_name(f".{target.name}.{os.getpid()}")
+        beside.write_bytes(data)
+        beside.replace(target)
+        return True
+
+    def newest(self, bucket: str, *, after: Version | None = None) -> Snapshot | None:
+        """Return the bucket's snapshot, or None when there is none newer than ``after``."""
+        try:
+            snapshot = load(self.file(bucket).read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SourceAway(f"{self.where(bucket)} cannot be read: {error}") from error
+        return snapshot if after is None or snapshot.version > after else None
+
+    def where(self, bucket: str) -> str:
+        """Return how people would name the place of the bucket's snapshot."""
+        return str(self.file(bucket))
+
+    def close(self) -> None:
+        """Nothing is held open."""

@@ -1,1 +1,0 @@
-"""What a replay is made of: ranges, parts, comparison, provenance."""

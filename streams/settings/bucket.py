@@ -1,0 +1,82 @@
+"""One bucket: an algorithm with its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learner import ALGORITHMS, Bandit
+from learner.browsing import MAX_POSITIONS
+from streams.settings.checks import (
+    SettingsError,
+    check_choice,
+    check_count,
+    check_name,
+    check_number,
+)
+from streams.settings.examination import checked
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bucket:
+    """One algorithm with its parameters, trained only on its own traffic; None means the paper's rule."""
+
+    name: str
+    algorithm: str = "c2ucb"
+    dim: int = 10
+    positions: int = 12
+    examination: NDArray[np.float64] | None = None
+    alpha: float | None = None
+    ridge: float | str | None = None
+    beta: float | None = None
+    context_scale: float = 1.0
+    reward_scale: float = 1.0
+    epoch: int = 1
+
+    def __post_init__(self) -> None:
+        check_name("buckets", self.name)
+        at = f"buckets.{self.name}."
+        check_choice(at + "algorithm", self.algorithm, ALGORITHMS)
+        check_count(at + "dim", self.dim, least=0 if self.algorithm == "pbm-ucb" else 1, most=4096)
+        check_count(at + "positions", self.positions, least=1, most=MAX_POSITIONS)
+        check_count(at + "epoch", self.epoch, least=1, most=2**31 - 1)
+        check_number(at + "context_scale", self.context_scale, above=0)
+        check_number(at + "reward_scale", self.reward_scale, above=0)
+        if self.alpha is not None:
+            check_number(at + "alpha", self.alpha, least=0)
+        if self.beta is not None:
+            check_number(at + "beta", self.beta, above=0)
+        if self.ridge is not None and not (self.ridge == "safe" and self.algorithm != "pbm-ucb"):
+            check_number(at + "ridge", self.ridge, above=0)
+        self._check_examination(at + "examination")
+
+    def _check_examination(self, key: str) -> None:
+        wanted = {"ubm-linucb": (self.positions,) * 2, "pbm-ucb": (self.positions,)}.get(self.algorithm)
+        if wanted is None and self.examination is None:
+            return
+        shape = " × ".join(map(str, wanted or ("K",)))
+        if self.examination is None:
+            raise SettingsError(key, None, f"{self.algorithm} needs a table of {shape} chances; make one: glimpse fit")
+        try:
+            object.__setattr__(self, "examination", checked(self.examination))
+        except (TypeError, ValueError) as error:
+            raise SettingsError(key, "…", str(error)) from error
+        if wanted is not None and self.examination.shape != wanted:
+            raise SettingsError(key, self.examination.shape, f"{self.algorithm} needs a table of {shape} chances")
+
+    def model(self) -> Bandit:
+        """Return a fresh learner of this bucket, without any samples."""
+        kind: Any = ALGORITHMS[self.algorithm]
+        common: dict[str, Any] = {"alpha": self.alpha, "reward_scale": self.reward_scale}
+        if self.algorithm == "pbm-ucb":
+            model: Bandit = kind(examination=self.examination, **common)
+            return model
+        common |= {"ridge": self.ridge, "beta": self.beta, "context_scale": self.context_scale}
+        if self.algorithm == "ubm-linucb":
+            model = kind(dim=self.dim, examination=self.examination, **common)
+        else:
+            model = kind(dim=self.dim, positions=self.positions, **common)
+        return model

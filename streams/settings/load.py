@@ -1,0 +1,57 @@
+"""Where settings come from: the environment first, then glimpse.toml."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streams.settings.bucket import Bucket
+from streams.settings.checks import (
+    SettingsError,
+)
+from streams.settings.examination import ExaminationError, read_examination
+from streams.settings.settings import Settings
+from streams.settings.sources import SECRETS, from_environment, from_toml
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings: environment first, then ``path``, else ``GLIMPSE_CONFIG``, else ./glimpse.toml if there."""
+    chosen = path or (Path(environ["GLIMPSE_CONFIG"]) if environ.get("GLIMPSE_CONFIG") else None)
+    file = chosen or Path("glimpse.toml")
+    kinds = {
+        part.name: {"int": int, "float": float}.get(str(part.type), str)
+        for part in fields(Settings)
+        if part.name not in ("buckets", *SECRETS)
+    }
+    values: dict[str, Any] = {}
+    if chosen is not None or file.exists():
+        bucket_keys = [part.name for part in fields(Bucket) if part.name != "name"]
+        values = from_toml(file, (*kinds, "buckets"), bucket_keys)
+    origins = dict.fromkeys(values, f"{file.name}: ")
+    stated = from_environment(environ, kinds)
+    origins |= dict.fromkeys(stated, "GLIMPSE_")
+    try:
+        buckets = {name: bucket_of(name, table) for name, table in values.pop("buckets", {}).items()}
+        return Settings(**(values | stated), buckets=buckets)
+    except SettingsError as error:
+        origin = origins.get(error.key.partition(".")[0], "")
+        key = error.key.upper() if origin == "GLIMPSE_" else error.key
+        raise SettingsError(origin + key, error.value, error.allowed) from error
+
+
+def bucket_of(name: str, values: dict[str, Any]) -> Bucket:
+    """Return a bucket from its table in glimpse.toml; K follows from the examination table if it is not said."""
+    if isinstance(values.get("examination"), Path):
+        file = values["examination"]
+        try:
+            values["examination"] = read_examination(file)
+        except ExaminationError as error:
+            raise SettingsError(f"buckets.{name}.examination", str(file), str(error)) from error
+    if isinstance(values.get("examination"), (list, np.ndarray)):
+        values.setdefault("positions", len(values["examination"]))
+    return Bucket(name, **values)
