@@ -181,11 +181,6 @@ class Samples:
         """Return, for each row, the index of its list."""
         return np.repeat(np.arange(len(self)), self.size)
 
-    def longer_than(self, norm: float) -> int:
-        """Count the rows whose context has a Euclidean norm above ``norm`` (the theorem asks for 1 at most)."""
-        squares = np.einsum("ij,ij->i", self.context, self.context, dtype=np.float64)
-        return int(np.count_nonzero(squares > norm**2))
-
 
 _COLUMNS = ("item", "position", "last_click", "reward", "context", "size", "list_id", "sign")
 

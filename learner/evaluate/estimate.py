@@ -84,10 +84,6 @@ class Estimate:
     unsupported: float  # share of what the policy shows that the log never shows; it counts as earning nothing
     propensities: str  # where π's chances come from
 
-    def covers(self, truth: float) -> bool:
-        """Return whether ``truth`` lies in the interval."""
-        return self.low <= truth <= self.high
-
     def __str__(self) -> str:
         return f"{self.estimator}: CTR_{self.metric} {self.value:.4f} ({self.low:.4f} to {self.high:.4f})"
 

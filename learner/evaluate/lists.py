@@ -98,8 +98,8 @@ class Policy:
     --------
     >>> Policy.of([[3, 1], [2, 1]]).contexts  # deterministic: one list in each context
     array([0, 1])
-    >>> Policy.of([[3, 1], [1, 3]], contexts=[0, 0], chances=[0.9, 0.1]).deterministic
-    False
+    >>> Policy.of([[3, 1], [1, 3]], contexts=[0, 0], chances=[0.9, 0.1]).chances  # one of two lists in context 0
+    array([0.9, 0.1])
     """
 
     items: Ints
@@ -129,11 +129,6 @@ class Policy:
     def positions(self) -> int:
         """Length L of the longest list."""
         return int(self.items.shape[1])
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether there is one list in each context."""
-        return bool(np.all(self.chances == 1.0))
 
 
 def _items(items: ArrayLike) -> Ints:

@@ -5,8 +5,6 @@ of a cell is Σ r θᵀx / Σ (θᵀx)²; given w, θ = A⁻¹ b: alternating le
 to a factor, which is fixed by w[1, 0] = 1.
 """
 
-from math import sqrt
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -105,14 +103,3 @@ class OnlineTable:
         response = self._seen @ self._responses
         self._factor = np.asarray(np.linalg.cholesky(gram))
         self.theta = np.asarray(np.linalg.solve(gram, response))
-
-
-def table_distance(found: Floats, truth: Floats) -> float:
-    """Return how far a table is from the truth, root mean square over its cells, both scaled to w[1, 0] = 1.
-
-    >>> table_distance(np.array([[0.5, 0.0], [0.25, 0.25]]), np.array([[1.0, 0.0], [0.5, 0.5]]))
-    0.0
-    """
-    possible = np.tri(len(truth), dtype=np.bool_)
-    gap = found[possible] / found[0, 0] - truth[possible] / truth[0, 0]
-    return sqrt(float(np.mean(gap**2)))

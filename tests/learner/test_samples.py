@@ -53,11 +53,6 @@ def test_slices_are_lists_and_concatenate_back():
     assert len(samples[:0]) == len(samples[5:]) == 0
 
 
-def test_long_contexts_are_counted():
-    assert good().longer_than(0.5) == 1
-    assert good(context=np.eye(3)[:, :2]).longer_than(1 + 1e-5) == 0
-
-
 REFUSED = {
     "NaN": (
         {"context": np.array([[0.1, 0.2], [0.3, NAN], [0.5, 0.6]])},

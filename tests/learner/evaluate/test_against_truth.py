@@ -53,7 +53,8 @@ def judged(world, logs):
 def summary(estimates, truth):
     values = np.array([estimate.value for estimate in estimates])
     bias, error = values.mean() - truth, values.std(ddof=1) / np.sqrt(len(values))
-    return bias, error, np.mean((values - truth) ** 2), np.mean([estimate.covers(truth) for estimate in estimates])
+    covered = np.mean([estimate.low <= truth <= estimate.high for estimate in estimates])
+    return bias, error, np.mean((values - truth) ** 2), covered
 
 
 def report(name, truth, bias, error, squared, covered):

@@ -7,7 +7,7 @@ from scipy import stats
 from learner import C2Ucb, PbmUcb, Samples, UbmLinUcb
 from learner.experiments.arena import Earned, compete
 from learner.experiments.online import by_day, traffic_by_step
-from learner.experiments.online_table import OnlineTable, table_distance
+from learner.experiments.online_table import OnlineTable
 from learner.experiments.policies import ALPHAS, BEYOND, PAPER, Entry, Knowledge, Oracle, Random, Thompson, Ucb, entered
 from learner.experiments.summary import Mean, best_alphas, rows, verdicts
 from learner.experiments.taobao import facts
@@ -113,6 +113,12 @@ def test_thompson_draws_from_the_posterior():
     gap = two[0] - two[1]
     z = gap @ model.theta / (0.7 * np.sqrt(gap @ np.linalg.solve(model.gram, gap)))
     assert abs(first - stats.norm.cdf(z)) < 0.01
+
+
+def table_distance(found, truth):
+    """Root mean square over the cells of two tables, both scaled to w[1, 0] = 1."""
+    possible = np.tri(len(truth), dtype=bool)
+    return np.sqrt(np.mean((found[possible] / found[0, 0] - truth[possible] / truth[0, 0]) ** 2))
 
 
 def test_the_online_table_finds_w_and_sums_do_not_depend_on_batches():
