@@ -53,7 +53,7 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class EmFit:
     """Where EM ended."""
 
     attractiveness: NDArray[np.float64]
@@ -62,7 +62,7 @@ class Estimate:
     change: float  # the largest of any parameter in the last iteration
 
 
-def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None) -> Estimate:
+def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None) -> EmFit:
     """Run EM until ``iterations`` are done or no parameter changes by ``tolerance`` or more.
 
     The expected attraction of a row without click is a(1 − w)/(1 − aw) = 1 − (1 − a)/(1 − aw), and its expected
@@ -86,7 +86,7 @@ def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None) -
         if tolerance is not None or done == iterations:
             change = max(_largest(new_attractiveness - attractiveness), _largest(new_examination - examination))
         attractiveness, examination = new_attractiveness, new_examination
-    return Estimate(attractiveness, examination, done, float(change))
+    return EmFit(attractiveness, examination, done, float(change))
 
 
 def _added(values: NDArray[np.float64], *, by: NDArray[np.int64], groups: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.click_models.em import Cells, Estimate, maximise
+from learner.click_models.em import Cells, EmFit, maximise
 from learner.click_models.log import ClickLog
 from learner.click_models.model import ClickModel
 
@@ -37,7 +37,7 @@ class EmModel(ClickModel):
 
     def _maximise(
         self, log: ClickLog, pair: NDArray[np.int64], pairs: int, cell: NDArray[np.int64], cells: int
-    ) -> tuple[Estimate, NDArray[np.int64]]:
+    ) -> tuple[EmFit, NDArray[np.int64]]:
         """Return where EM ends, and how often each cell was shown; ``cell`` is a (lists, K) matrix."""
         shown = log.shown
         counts = Cells.of(pair, cell[shown], log.clicks[shown], pairs=pairs, cells=cells)

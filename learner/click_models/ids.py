@@ -58,7 +58,7 @@ def place(field: str, row: int, sizes: NDArray[np.int64] | None = None) -> str:
     return f"{field}[{at}][{row - int(ends[at] - sizes[at])}]"
 
 
-class Codes:
+class IdIndex:
     """The distinct ids of a log in their own order, so that codes do not depend on the order of the lists."""
 
     def __init__(self, numbers: NDArray[np.int64], words: dict[str, int] | None) -> None:
@@ -66,7 +66,7 @@ class Codes:
         self.words = words
 
     @classmethod
-    def met_in(cls, ids: Ids) -> tuple[Codes, NDArray[np.int64]]:
+    def met_in(cls, ids: Ids) -> tuple[IdIndex, NDArray[np.int64]]:
         """Return the distinct ones of ``ids``, and the code of each."""
         if isinstance(ids, np.ndarray):
             ordered = np.sort(ids)
@@ -100,7 +100,7 @@ class Codes:
 class Pairs:
     """The distinct (query, item) pairs of a log, an item id meaning something only together with its query."""
 
-    def __init__(self, items: Codes, queries: Codes | None, keys: Codes) -> None:
+    def __init__(self, items: IdIndex, queries: IdIndex | None, keys: IdIndex) -> None:
         self.items = items
         self.queries = queries
         self.keys = keys
@@ -108,11 +108,11 @@ class Pairs:
     @classmethod
     def met_in(cls, items: Ids, queries: Ids | None, sizes: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.int64]]:
         """Return the distinct pairs of a log, and the code of each row's pair; a query stands for ``size`` rows."""
-        item_codes, item = Codes.met_in(items)
+        item_codes, item = IdIndex.met_in(items)
         if queries is None:
             return cls(item_codes, None, item_codes), item
-        query_codes, query = Codes.met_in(queries)
-        keys, pair = Codes.met_in(_keys(query, item, sizes, items=len(item_codes)))
+        query_codes, query = IdIndex.met_in(queries)
+        keys, pair = IdIndex.met_in(_keys(query, item, sizes, items=len(item_codes)))
         return cls(item_codes, query_codes, keys), pair
 
     def __len__(self) -> int:

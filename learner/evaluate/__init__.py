@@ -4,7 +4,7 @@ from learner.evaluate.cascade import cascade_dr
 from learner.evaluate.chain import Browsing
 from learner.evaluate.estimate import Estimate, Interval, NoSupport
 from learner.evaluate.ips import ips
-from learner.evaluate.lists import Log, Policy
+from learner.evaluate.lists import LoggedLists, Policy
 from learner.evaluate.metrics import ctr_set, ctr_sum
 from learner.evaluate.sequential import ubm_ips_sequential
 from learner.evaluate.support import support
@@ -14,7 +14,7 @@ __all__ = [
     "Browsing",
     "Estimate",
     "Interval",
-    "Log",
+    "LoggedLists",
     "NoSupport",
     "Policy",
     "cascade_dr",

@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike
 
 from learner.evaluate.estimate import ASYMPTOTIC, Estimate, Interval, Metric
 from learner.evaluate.ips import chances_of, check_contexts, logging_chances, rewards_of, trimmed
-from learner.evaluate.lists import Log, Policy
+from learner.evaluate.lists import LoggedLists, Policy
 from learner.evaluate.units import added, number
 from learner.evaluate.weighing import Target, Weighing
 
 
 def cascade_dr(
-    log: Log,
+    log: LoggedLists,
     policy: Policy,
     *,
     predicted: ArrayLike,

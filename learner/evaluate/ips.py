@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from learner.evaluate.estimate import ASYMPTOTIC, Estimate, Floats, Interval, Metric
-from learner.evaluate.lists import Log, Policy
+from learner.evaluate.lists import LoggedLists, Policy
 from learner.evaluate.units import Units, added, number
 from learner.evaluate.weighing import ESTIMATED, GIVEN, LOGGED, Target, Weighing
 
@@ -16,7 +16,7 @@ NAMES: dict[Over, str] = {"lists": "IPS on sets", "positions": "item-position IP
 
 
 def ips(
-    log: Log,
+    log: LoggedLists,
     policy: Policy,
     *,
     over: Over = "lists",
@@ -48,7 +48,7 @@ def ips(
 
     Examples
     --------
-    >>> log = Log.of([[1, 2], [2, 1], [1, 2], [2, 1]], [[1, 0], [0, 1], [1, 1], [0, 0]])
+    >>> log = LoggedLists.of([[1, 2], [2, 1], [1, 2], [2, 1]], [[1, 0], [0, 1], [1, 1], [0, 0]])
     >>> float(round(ips(log, Policy.of([[1, 2]])).value, 6))
     1.5
     """
@@ -79,7 +79,7 @@ def ips(
 
 
 def logging_chances(
-    log: Log, logging: Policy | None, units: Units, over: Over, positions: int
+    log: LoggedLists, logging: Policy | None, units: Units, over: Over, positions: int
 ) -> tuple[Floats | None, Floats | None, str]:
     """Return π of the logged rows and of all units as far as they are known, and where they come from."""
     if logging is not None:
@@ -95,7 +95,7 @@ def logging_chances(
     return prefixes if over == "prefixes" else prefixes[:, -1:], None, LOGGED
 
 
-def rewards_of(log: Log, metric: Metric) -> Floats:
+def rewards_of(log: LoggedLists, metric: Metric) -> Floats:
     """Return the rewards that a metric adds up: all of them, or 1 for a list's first."""
     if metric not in ("sum", "set"):
         raise ValueError(f"metric must be 'sum' or 'set', got {metric!r}")
@@ -108,7 +108,7 @@ def chances_of(units: Units, which: int, policy: Policy) -> Floats:
     return added(shown, np.broadcast_to(policy.chances[:, None], shown.shape), units.count)
 
 
-def check_contexts(log: Log, units: Units) -> None:
+def check_contexts(log: LoggedLists, units: Units) -> None:
     """Refuse a policy that is silent in a context that was logged."""
     for context_of in units.context_of:
         known = np.zeros(units.contexts + 1, dtype=np.bool_)
@@ -118,7 +118,7 @@ def check_contexts(log: Log, units: Units) -> None:
             raise ValueError(f"list {at} was logged in context {log.contexts[at]}, for which a policy has no list")
 
 
-def checked_logging(chances: Floats, log: Log) -> Floats:
+def checked_logging(chances: Floats, log: LoggedLists) -> Floats:
     """Return π of the logged rows, none of which can be 0."""
     if np.any(impossible := chances <= 0):
         at = int(np.argwhere(impossible)[0][0])

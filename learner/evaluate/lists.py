@@ -18,7 +18,7 @@ EVEN = 1e-9  # how far chances may be from adding up to 1
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LoggedLists:
     """Lists that were shown by the logging policy π, and what they earned.
 
     Parameters

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from learner.evaluate.estimate import Estimate, Floats, Interval, Metric
-from learner.evaluate.lists import NOTHING, Log, Policy
+from learner.evaluate.lists import NOTHING, LoggedLists, Policy
 from learner.evaluate.ubm import fitting_table, prepared
 
 BOOTSTRAP = Interval(draws=200)
 
 
 def ubm_ips_sequential(
-    log: Log,
+    log: LoggedLists,
     policy: Policy,
     *,
     examination: ArrayLike,

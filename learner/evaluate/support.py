@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.evaluate.lists import NOTHING, Log, Policy
+from learner.evaluate.lists import NOTHING, LoggedLists, Policy
 from learner.evaluate.units import Unit, added, number
 
 
-def support(log: Log, policy: Policy, over: Unit) -> NDArray[np.float64]:
+def support(log: LoggedLists, policy: Policy, over: Unit) -> NDArray[np.float64]:
     """Return, for each logged list, the share of what the policy shows in its context that was ever logged there.
 
-    >>> log = Log.of([[1, 2], [1, 2], [5, 6]], [[0, 0], [0, 0], [0, 0]], contexts=[0, 0, 1])
+    >>> log = LoggedLists.of([[1, 2], [1, 2], [5, 6]], [[0, 0], [0, 0], [0, 0]], contexts=[0, 0, 1])
     >>> support(log, Policy.of([[2, 1], [5, 7]]), "items")
     array([1. , 1. , 0.5])
     """

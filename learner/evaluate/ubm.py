@@ -16,7 +16,7 @@ from learner.browsing import checked_table
 from learner.evaluate.chain import Browsing
 from learner.evaluate.estimate import ASYMPTOTIC, Estimate, Floats, Interval, Metric
 from learner.evaluate.ips import chances_of, check_contexts, checked_logging, rewards_of
-from learner.evaluate.lists import NOTHING, Log, Policy
+from learner.evaluate.lists import NOTHING, LoggedLists, Policy
 from learner.evaluate.units import Ints, Units, added, number
 from learner.evaluate.weighing import GIVEN, Target, Weighing
 
@@ -47,7 +47,7 @@ class Attractiveness:
 
 
 def ubm_ips(
-    log: Log,
+    log: LoggedLists,
     policy: Policy,
     *,
     examination: ArrayLike,
@@ -80,7 +80,7 @@ def ubm_ips(
 
     Examples
     --------
-    >>> log = Log.of([[1, 2], [2, 1]], [[1, 0], [0, 1]])
+    >>> log = LoggedLists.of([[1, 2], [2, 1]], [[1, 0], [0, 1]])
     >>> float(ubm_ips(log, Policy.of([[1, 2]]), examination=[[1.0, 0.0], [0.5, 0.5]]).value.__round__(4))
     1.3333
     """
@@ -92,7 +92,7 @@ def ubm_ips(
 
 
 def prepared(
-    log: Log,
+    log: LoggedLists,
     policy: Policy,
     examination: ArrayLike,
     attractiveness: ArrayLike | None = None,

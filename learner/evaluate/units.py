@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.evaluate.lists import Log, Policy
+from learner.evaluate.lists import LoggedLists, Policy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,7 +30,7 @@ class Units:
     contexts: int  # that were logged; a policy may know others, with higher numbers
 
 
-def number(kind: Unit, log: Log, *policies: Policy, positions: int) -> Units:
+def number(kind: Unit, log: LoggedLists, *policies: Policy, positions: int) -> Units:
     """Return the units of ``kind``; but for items, which count wherever they stand, lists are cut to ``positions``."""
     blocks = [log.items, *(policy.items for policy in policies)]
     if kind != "items":

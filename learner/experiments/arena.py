@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.experiments.policies import Policy
+from learner.experiments.policies import OnlinePolicy
 from learner.experiments.visits import Visits, pick
 from learner.samples import Samples
 from learner.simulate.browse import answer
@@ -45,14 +45,14 @@ class Earned:
 class Seat:
     """A policy on its way, and the batches it has not learned from yet."""
 
-    policy: Policy
+    policy: OnlinePolicy
     sums: list[float]
     sets: list[float]
     unlearned: list[Samples]
 
 
 def compete(
-    policies: Mapping[Name, Policy],
+    policies: Mapping[Name, OnlinePolicy],
     parts: Iterable[Visits],
     *,
     size: int,

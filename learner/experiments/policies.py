@@ -23,7 +23,7 @@ BEYOND = ("ubm-thompson", "ubm-online-table")
 BOUNDS = ("random", "oracle")  # what lies below and above all that learn
 
 
-class Policy(Protocol):
+class OnlinePolicy(Protocol):
     """What ranks for many visits at once and learns from their answers."""
 
     def rank(self, visits: Visits, size: int, random: np.random.Generator) -> Rows:
@@ -106,7 +106,7 @@ class Knowledge:
         return Knowledge(self.table[:size, :size], self.positions[:size])
 
 
-def makers(dim: int, known: Knowledge) -> dict[str, Callable[[float | None], Policy]]:
+def makers(dim: int, known: Knowledge) -> dict[str, Callable[[float | None], OnlinePolicy]]:
     """Return, per name, what makes the policy with a given α."""
     size, table = len(known.table), known.table
     return {
@@ -134,7 +134,7 @@ class Entry(NamedTuple):
     alpha: float | None = None
 
 
-def entered(entries: Iterable[Entry], *, dim: int, known: Knowledge) -> dict[Entry, Policy]:
+def entered(entries: Iterable[Entry], *, dim: int, known: Knowledge) -> dict[Entry, OnlinePolicy]:
     """Return a fresh policy for every entry."""
     make = makers(dim, known)
     return {entry: make[entry.name](entry.alpha) for entry in entries}

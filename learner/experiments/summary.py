@@ -60,7 +60,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PairedTest:
     """Whether one algorithm is above another, as the paper has it: the paired difference of a click rate."""
 
     size: int
@@ -113,11 +113,11 @@ def rows(played: Sequence[Mapping[Entry, Earned]], *, size: int, at: NDArray[np.
     return made
 
 
-def verdicts(table: Sequence[Row]) -> list[Verdict]:
+def verdicts(table: Sequence[Row]) -> list[PairedTest]:
     """Return, for every size and metric, whether each step of the paper's order shows in these rows."""
     found = {(row.size, row.name): row for row in table}
     return [
-        Verdict(size, metric, better, worse, Mean.of(np.subtract(above.by_seed[metric], below.by_seed[metric])))
+        PairedTest(size, metric, better, worse, Mean.of(np.subtract(above.by_seed[metric], below.by_seed[metric])))
         for size in sorted({row.size for row in table})
         for metric in METRICS
         for better, worse in ORDER

@@ -15,7 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from learner.experiments.summary import BASELINE, METRICS, Mean, Row, Verdict
+from learner.experiments.summary import BASELINE, METRICS, Mean, PairedTest, Row
 from streams.offline.experiment_plots import figures
 
 CTR = {"ctr_sum": "CTR_sum", "ctr_set": "CTR_set"}
@@ -42,7 +42,7 @@ class Section:
     checkpoints: list[int]
     by_hour: bool
     rows: list[Row]
-    verdicts: list[Verdict]
+    verdicts: list[PairedTest]
 
     @property
     def sizes(self) -> list[int]:

@@ -14,7 +14,7 @@ from learner.evaluate import (
     Browsing,
     Estimate,
     Interval,
-    Log,
+    LoggedLists,
     NoSupport,
     cascade_dr,
     ctr_set,
@@ -91,7 +91,7 @@ def judge(
     return Verdict(estimator, estimates, notes + _warnings(logs, found, estimator, estimates[0]))
 
 
-def logged(log: Log, interval: Interval) -> dict[str, tuple[float, float, float]]:
+def logged(log: LoggedLists, interval: Interval) -> dict[str, tuple[float, float, float]]:
     """Return what the log itself earned per list, CTR_sum and CTR_set, with intervals."""
     each = {"sum": log.rewards.sum(axis=1), "set": (log.rewards > 0).any(axis=1).astype(np.float64)}
     rates = {"sum": ctr_sum(log.rewards), "set": ctr_set(log.rewards)}
@@ -182,9 +182,9 @@ def _guess(
     return users.rewards if metric == "sum" else users.first_rewards
 
 
-def _part(log: Log, rows: NDArray[np.bool_]) -> Log:
+def _part(log: LoggedLists, rows: NDArray[np.bool_]) -> LoggedLists:
     logged = (None if each is None else each[rows] for each in (log.chances, log.position_chances))
-    return Log(log.items[rows], log.rewards[rows], log.contexts[rows], *logged)
+    return LoggedLists(log.items[rows], log.rewards[rows], log.contexts[rows], *logged)
 
 
 def _first_without(found: Replay, estimator: str) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from learner import PbmUcb
 from learner.bandits import LinearRanking
-from learner.evaluate import Log, Policy
+from learner.evaluate import LoggedLists, Policy
 from schemas.records import Snapshot
 from streams.offline.logs import NOTHING, LogError, Logs
 from streams.parameters.chunks import load
@@ -27,7 +27,7 @@ NO_VECTORS: Final = np.empty((0, 0), dtype=np.float32)
 class Replay:
     """What was logged, and what the policy shows in the same contexts."""
 
-    log: Log
+    log: LoggedLists
     policy: Policy
     contexts: int
     query: NDArray[np.int64] | None  # the query number of each of the policy's lists
@@ -97,7 +97,7 @@ def replay(
     chances, position_chances = (logs.propensities, logs.position_propensities) if by_query else (None, None)
     ignored = not by_query and (logs.propensities is not None or logs.position_propensities is not None)
     return Replay(
-        Log.of(logs.items, logs.clicks, context, chances=chances, position_chances=position_chances),
+        LoggedLists.of(logs.items, logs.clicks, context, chances=chances, position_chances=position_chances),
         Policy.of(np.vstack(shown), of_list, np.full(len(of_list), 1 / each)),
         contexts=len(first),
         query=None if logs.queries is None else logs.queries[first][of_list],

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from learner.evaluate.estimate import ASYMPTOTIC, Floats, Interval, spread
-from learner.evaluate.lists import NOTHING, Log
+from learner.evaluate.lists import NOTHING, LoggedLists
 from learner.evaluate.ubm import fitting_table
 from learner.evaluate.units import added, joint
 
@@ -48,7 +48,7 @@ class FirstPosition:
 
 
 def first_position_check(
-    train: Log, test: Log | None = None, *, examination: ArrayLike, interval: Interval = ASYMPTOTIC
+    train: LoggedLists, test: LoggedLists | None = None, *, examination: ArrayLike, interval: Interval = ASYMPTOTIC
 ) -> FirstPosition:
     """Return how well the rows below the first of ``train`` foretell the first rows of ``test`` (None: of ``train``).
 

@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from learner.evaluate import Browsing, Log, Policy
+from learner.evaluate import Browsing, LoggedLists, Policy
 from learner.simulate import Users, browsing_table
 
 POSITIONS, ITEMS = 3, 6
@@ -35,7 +35,7 @@ class World:
     def log(self, lists, seed=0):
         random = np.random.default_rng(seed)
         shown = self.draw(lists, random)
-        return Log.of(shown, self.browse(shown, random))
+        return LoggedLists.of(shown, self.browse(shown, random))
 
 
 def without_replacement(lists, scores):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from learner.evaluate import Browsing, Interval, Log, Policy, cascade_dr, ips, ubm_ips, ubm_ips_sequential
+from learner.evaluate import Browsing, Interval, LoggedLists, Policy, cascade_dr, ips, ubm_ips, ubm_ips_sequential
 
 REPLICATIONS, LISTS = 1000, 500
 FEWER = 300  # for what is only beside the point
@@ -15,7 +15,7 @@ def logs(world):
     shown = world.draw(REPLICATIONS * LISTS, random)
     clicks = world.browse(shown, random)
     parts = zip(np.split(shown, REPLICATIONS), np.split(clicks, REPLICATIONS), strict=True)
-    return [Log.of(items, rewards) for items, rewards in parts]
+    return [LoggedLists.of(items, rewards) for items, rewards in parts]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_the_papers_sequential_form_has_a_bias_which_is_measured(world, logs, li
     options = {"examination": world.table, "interval": Interval(draws=20)}
     for metric in ("sum", "set"):
         truth = world.value(best, metric)
-        parts = [Log.of(log.items[:lists], log.rewards[:lists]) for log in logs[:150]]
+        parts = [LoggedLists.of(log.items[:lists], log.rewards[:lists]) for log in logs[:150]]
         found = [
             ubm_ips_sequential(log, best, metric=metric, seed=seed, **options).value for seed, log in enumerate(parts)
         ]
@@ -131,7 +131,7 @@ def test_with_one_record_per_context_the_papers_ctr_set_is_far_too_low(world, re
     """
     log = world.log(20_000, seed=4)
     contexts = np.arange(len(log))
-    log = Log.of(log.items, log.rewards, contexts)
+    log = LoggedLists.of(log.items, log.rewards, contexts)
     best = np.take_along_axis(log.items, np.argsort(-world.gamma[log.items], axis=1), axis=1)
     policy, options = Policy.of(best, contexts), {"examination": world.table}
     one = Policy.of(best, np.zeros(len(best), dtype=int), np.full(len(best), 1 / len(best)))

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from learner.evaluate import Log, Policy, cascade_dr, ips
+from learner.evaluate import LoggedLists, Policy, cascade_dr, ips
 
 LISTS = np.array([[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]])
 LOGGING = Policy.of(LISTS, np.zeros(6, dtype=int), [0.1, 0.1, 0.2, 0.1, 0.3, 0.2])
 TARGET = Policy.of(LISTS, np.zeros(6, dtype=int), [0.3, 0.2, 0.2, 0.1, 0.1, 0.1])
-LOG = Log.of(
+LOG = LoggedLists.of(
     LISTS[[0, 0, 1, 2, 3, 3, 4, 4, 5, 5]],
     [[1, 0], [0, 1], [1, 1], [0, 1], [0, 0], [0, 1], [1, 0], [0, 0], [0, 1], [0, 0]],
 )

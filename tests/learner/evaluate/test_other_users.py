@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from learner.click_models import UBM
-from learner.evaluate import Browsing, Log, ips, ubm_ips
+from learner.evaluate import Browsing, LoggedLists, ips, ubm_ips
 from learner.simulate import Users
 
 REPLICATIONS, LISTS = 300, 500
@@ -48,7 +48,7 @@ def test_the_bias_of_each_estimator_is_measured(world, users, biased, record_pro
     clicks, _ = users(world, shown, random)
     truth = float(world.target.chances @ users(world, world.lists, random)[1])
     table = UBM().fit(shown, clicks).examination  # w as it would be learned before, from such users
-    logs = [Log.of(*part) for part in zip(*(np.split(x, REPLICATIONS) for x in (shown, clicks)), strict=True)]
+    logs = [LoggedLists.of(*part) for part in zip(*(np.split(x, REPLICATIONS) for x in (shown, clicks)), strict=True)]
     known = {"logging": world.logging}
     makers = {
         "UBM-IPS": lambda log: ubm_ips(log, world.target, examination=table),

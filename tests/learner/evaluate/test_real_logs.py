@@ -9,7 +9,7 @@ import pytest
 from first_position import first_position_check
 
 from learner.click_models import UBM
-from learner.evaluate import Log
+from learner.evaluate import LoggedLists
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 PAPER = {"UBM-IPS": 0.1754, "IPS": 0.1943}  # on a log that is not public
@@ -20,7 +20,7 @@ def public(name, part):
         rows = [json.loads(line) for line in lines]
     queries = sorted({str(row["query"]) for row in rows})
     numbers = {query: number for number, query in enumerate(queries)}
-    return Log.of(
+    return LoggedLists.of(
         *([row[key] for row in rows] for key in ("items", "clicks")), [numbers[str(row["query"])] for row in rows]
     )
 
@@ -31,7 +31,7 @@ def check(log):
 
 
 def test_the_check_is_what_counting_finds():
-    log = Log.of(
+    log = LoggedLists.of(
         [[1, 2], [2, 1], [2, 1], [3, 1], [1, 2]], [[1, 0], [0, 1], [1, 1], [0, 0], [0, 1]], contexts=[0, 0, 0, 0, 1]
     )
     table = np.array([[0.9, 0.0], [0.5, 0.8]])

@@ -4,25 +4,43 @@ import numpy as np
 import pytest
 from first_position import first_position_check
 
-from learner.evaluate import Interval, Log, NoSupport, Policy, cascade_dr, ctr_set, ctr_sum, ips, ubm_ips
+from learner.evaluate import Interval, LoggedLists, NoSupport, Policy, cascade_dr, ctr_set, ctr_sum, ips, ubm_ips
 from learner.evaluate.sequential import ubm_ips_sequential
 
-LOG = Log.of([[1, 2], [2, 1]], [[1, 0], [0, 0]])
+LOG = LoggedLists.of([[1, 2], [2, 1]], [[1, 0], [0, 0]])
 POLICY = Policy.of([[1, 2]])
 ONES = np.tril(np.ones((2, 2)))
 TWO = Policy.of([[1, 2], [2, 1]], contexts=[0, 0], chances=[0.5, 0.5])
 
 CASES = {
-    "no lists": (lambda: Log.of(np.empty((0, 2), dtype=int), np.empty((0, 2))), r"at least one list .* shape \(0, 2\)"),
-    "ids that are words": (lambda: Log.of([["a", "b"]], [[0, 0]]), r"items must be whole numbers"),
-    "items below 0": (lambda: Log.of([[1, -2]], [[0, 0]]), r"items\[0, 1\] is -2; an item is a number of at least 0"),
-    "an empty list": (lambda: Log.of([[-1, -1]], [[0, 0]]), r"items\[0, 0\] is -1; a list has at least one item"),
-    "a hole": (lambda: Log.of([[1, -1, 2]], [[0, 0, 0]]), r"items\[0, 1\] is 2; after the end of a list"),
-    "other rewards": (lambda: Log.of([[1, 2]], [[0]]), r"rewards must have the shape of items, \(1, 2\), got \(1, 1\)"),
-    "a negative reward": (lambda: Log.of([[1, 2]], [[0, -1]]), r"rewards\[0, 1\] is -1.0; a reward is a finite number"),
-    "a reward for nothing": (lambda: Log.of([[1, -1]], [[0, 1]]), r"rewards\[0, 1\] is 1.0; there is no item"),
-    "contexts": (lambda: Log.of([[1]], [[0]], [0.5]), r"contexts must be 1 whole numbers, got float64"),
-    "a logged chance of 0": (lambda: Log.of([[1]], [[0]], chances=[[0.0]]), r"chances\[0, 0\] is 0.0; what was logged"),
+    "no lists": (
+        lambda: LoggedLists.of(np.empty((0, 2), dtype=int), np.empty((0, 2))),
+        r"at least one list .* shape \(0, 2\)",
+    ),
+    "ids that are words": (lambda: LoggedLists.of([["a", "b"]], [[0, 0]]), r"items must be whole numbers"),
+    "items below 0": (
+        lambda: LoggedLists.of([[1, -2]], [[0, 0]]),
+        r"items\[0, 1\] is -2; an item is a number of at least 0",
+    ),
+    "an empty list": (
+        lambda: LoggedLists.of([[-1, -1]], [[0, 0]]),
+        r"items\[0, 0\] is -1; a list has at least one item",
+    ),
+    "a hole": (lambda: LoggedLists.of([[1, -1, 2]], [[0, 0, 0]]), r"items\[0, 1\] is 2; after the end of a list"),
+    "other rewards": (
+        lambda: LoggedLists.of([[1, 2]], [[0]]),
+        r"rewards must have the shape of items, \(1, 2\), got \(1, 1\)",
+    ),
+    "a negative reward": (
+        lambda: LoggedLists.of([[1, 2]], [[0, -1]]),
+        r"rewards\[0, 1\] is -1.0; a reward is a finite number",
+    ),
+    "a reward for nothing": (lambda: LoggedLists.of([[1, -1]], [[0, 1]]), r"rewards\[0, 1\] is 1.0; there is no item"),
+    "contexts": (lambda: LoggedLists.of([[1]], [[0]], [0.5]), r"contexts must be 1 whole numbers, got float64"),
+    "a logged chance of 0": (
+        lambda: LoggedLists.of([[1]], [[0]], chances=[[0.0]]),
+        r"chances\[0, 0\] is 0.0; what was logged",
+    ),
     "uneven chances": (lambda: Policy.of([[1], [2]], [7, 7], [0.5, 0.4]), r"in context 7 add up to 0.9, not to 1"),
     "a chance of 2": (lambda: Policy.of([[1]], [0], [2.0]), r"chances\[0\] is 2.0; a chance lies in \[0, 1\]"),
     "few chances": (lambda: Policy.of([[1], [2]], [0, 0], [1.0]), r"chances must be 2 numbers, one per list"),
@@ -68,11 +86,11 @@ CASES = {
         r"the sequential form has no asymptotic interval",
     ),
     "one position": (
-        lambda: first_position_check(Log.of([[1]], [[0]]), examination=[[1.0]]),
+        lambda: first_position_check(LoggedLists.of([[1]], [[0]]), examination=[[1.0]]),
         r"the lists have one position",
     ),
     "no item twice": (
-        lambda: first_position_check(Log.of([[1, 2]], [[0, 0]]), examination=ONES),
+        lambda: first_position_check(LoggedLists.of([[1, 2]], [[0, 0]]), examination=ONES),
         r"no item stands first in one list and lower in another",
     ),
     "no rates": (lambda: ctr_sum([]), r"rewards must be \(lists, positions\) with at least one list, got shape \(0,\)"),

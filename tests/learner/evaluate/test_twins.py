@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from learner.evaluate import Browsing, Interval, Log, Policy, cascade_dr, ips, ubm_ips, ubm_ips_sequential
+from learner.evaluate import Browsing, Interval, LoggedLists, Policy, cascade_dr, ips, ubm_ips, ubm_ips_sequential
 from learner.simulate import browsing_table
 
 
@@ -71,7 +71,7 @@ def random_case(seed, *, contexts=3, lists=40, positions=4, items=6):
     policy = Policy.of(
         np.vstack([(lists * 3)[:3] for lists in target]), np.repeat(known, 3), chances[: len(known)].reshape(-1)
     )
-    return Log.of(shown, rewards, where), policy
+    return LoggedLists.of(shown, rewards, where), policy
 
 
 def chance_of(policy, context, seen):
@@ -170,7 +170,7 @@ def test_logged_chances_count_as_the_policy_that_they_come_from(world):
         for k in range(3):
             above[row, k + 1] = chance((world.lists[:, : k + 1] == items[: k + 1]).all(axis=1))
             at[row, k] = chance(world.lists[:, k] == items[k])
-    logged = Log.of(log.items, log.rewards, chances=above[:, 1:] / above[:, :-1], position_chances=at)
+    logged = LoggedLists.of(log.items, log.rewards, chances=above[:, 1:] / above[:, :-1], position_chances=at)
     for over in SAME:
         for normalise in (False, True):
             given = ips(log, world.target, over=over, logging=world.logging, normalise=normalise)
@@ -185,7 +185,7 @@ def test_cascade_dr_with_the_guess_0_is_cascade_ips_and_a_sure_guess_needs_no_we
     nothing = np.zeros(world.target.items.shape)
     plain = ips(log, world.target, over="prefixes", logging=world.logging)
     assert cascade_dr(log, world.target, predicted=nothing, logging=world.logging).value == pytest.approx(plain.value)
-    always = Log.of(log.items, np.ones(log.items.shape))
+    always = LoggedLists.of(log.items, np.ones(log.items.shape))
     sure = cascade_dr(always, world.target, predicted=nothing + 1, logging=world.logging)
     assert sure.value == pytest.approx(3)
     assert sure.standard_error == pytest.approx(0, abs=1e-12)
@@ -194,7 +194,7 @@ def test_cascade_dr_with_the_guess_0_is_cascade_ips_and_a_sure_guess_needs_no_we
 def test_lists_shorter_than_the_logged_ones_use_all_rows_of_ubm_and_the_first_of_the_others(world):
     log = world.log(3000, seed=9)
     policy = Policy.of([[0, 1]])
-    short = Log.of(log.items[:, :2], log.rewards[:, :2])
+    short = LoggedLists.of(log.items[:, :2], log.rewards[:, :2])
     assert ips(log, policy).value == ips(short, policy).value
     found, cut = (ubm_ips(each, policy, examination=world.table) for each in (log, short))
     assert found.standard_error < cut.standard_error
@@ -202,7 +202,7 @@ def test_lists_shorter_than_the_logged_ones_use_all_rows_of_ubm_and_the_first_of
 
 
 def test_what_the_log_never_shows_is_counted(world):
-    log = Log.of([[0, 1], [0, 1], [1, 0], [1, 0]], [[1, 0], [1, 0], [0, 1], [0, 0]])
+    log = LoggedLists.of([[0, 1], [0, 1], [1, 0], [1, 0]], [[1, 0], [1, 0], [0, 1], [0, 0]])
     half = Policy.of([[0, 1], [5, 4]], contexts=[0, 0], chances=[0.5, 0.5])
     for over in SAME:
         assert ips(log, half, over=over).unsupported == pytest.approx(0.5)
