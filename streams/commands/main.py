@@ -279,8 +279,8 @@ def lag(
 
 def with_buckets(config: Path | None) -> Settings:
     """Return the settings of a command that needs to know the buckets."""
+    from streams.settings.checks import SettingsError
     from streams.settings.load import load
-    from streams.settings.settings import SettingsError
 
     settings = load(config)
     if not settings.buckets:

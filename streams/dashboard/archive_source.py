@@ -20,7 +20,7 @@ END = (1 << 63) - 1
 Blocks = tuple[int, int, str, LogBlock]  # first time stamp, number of the log, topic, the block
 
 
-class ArchiveSource:
+class ArchiveFollower:
     """Reads an archive as if it happened: its clock is the newest time stamp that was read."""
 
     def __init__(self, path: Path | str) -> None:

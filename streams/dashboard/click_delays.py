@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from schemas.records import Click, Impression
-from streams.dashboard.hash_sample import Followed
+from streams.dashboard.hash_sample import HashSample
 from streams.dashboard.recent import DECADES, PER_DECADE, Recent, delay_bins
 
 MOST = 20_000  # lists, and clicks without a list, that are remembered
@@ -23,7 +23,7 @@ class ClickDelays:
     def __init__(self, horizon_s: float) -> None:
         self.horizon_ms = int(horizon_s * 1000)
         self.delays: dict[str, Recent] = {}  # by bucket
-        self._followed = Followed(MOST)
+        self._followed = HashSample(MOST)
         self._shown: dict[str, tuple[int, str]] = {}  # id -> shown at, bucket
         self._clicked: dict[str, tuple[int, list[int]]] = {}  # id -> first click at, all clicks
 

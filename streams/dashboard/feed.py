@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.dashboard.job.state import State, View
+from streams.dashboard.job.state import PageView, State
 from streams.dashboard.timeline import Timeline
 
 BY_ROW = ("snapshots", "letters", "partitions", "fresh")  # tables of which only changed rows travel
@@ -17,7 +17,7 @@ BY_ROW = ("snapshots", "letters", "partitions", "fresh")  # tables of which only
 class Feed:
     """What one page has been sent so far; a message holds the sections, rows and bins that have changed since."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: PageView) -> None:
         self.view = view
         self._sent: dict[str, Any] = {}
 

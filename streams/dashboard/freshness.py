@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import SampleBatch
-from streams.dashboard.hash_sample import Followed, Rows
+from streams.dashboard.hash_sample import HashSample, Rows
 from streams.dashboard.served import LATER, NEVER, FirstShown, Ints, Known, first_holding, first_served
 
 TIMES = 16  # of one list's clicks that are remembered
@@ -96,7 +96,7 @@ class Freshness:
     ) -> None:
         self.keep_ms, self.window_ms = round(keep_s * 1000), round(window_s * 1000)
         self.tolerance_ms, self.most = round(tolerance_s * 1000), most
-        self._followed = Followed(most)
+        self._followed = HashSample(most)
         self._clicks: dict[str, list[int]] = {}
         self._buckets: defaultdict[str, _Bucket] = defaultdict(self._bucket)
         self._gaps: list[tuple[int, int]] = []

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Followed:
+class HashSample:
     """Which ids are followed: all of them, and by their hash every second, fourth, … one while there are too many.
 
     An id is followed or not wherever it is met, so that slow things stay as likely to be seen as fast ones.

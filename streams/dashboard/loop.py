@@ -15,7 +15,7 @@ EVERY_S = 5.0
 EVERY_BUCKETS = 10  # with so many more buckets, so much more time between two measurements
 
 
-class Loop:
+class FreshnessLoop:
     """Follows the clicks that were read around the loop; ``rows`` has a row per bucket."""
 
     def __init__(self, horizon_s: float) -> None:

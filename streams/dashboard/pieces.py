@@ -19,10 +19,10 @@ class Piece(NamedTuple):
     weight: float = 1.0
 
 
-class Allowance:
+class TokenBucket:
     """How many records may be read, saved up to ``most``: all of a look or nothing, so that gaps are few.
 
-    >>> allowed = Allowance(300)
+    >>> allowed = TokenBucket(300)
     >>> [allowed.takes(wanted, earned=10) for wanted in (200, 200, 5)]
     [True, False, False]
     >>> allowed.takes(20, earned=300)

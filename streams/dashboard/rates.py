@@ -27,7 +27,7 @@ FUTURE_MS = 600_000
 WITH_TABLE = ("ubm-linucb",)  # those that weigh a row by its examination and have a θ
 
 
-class Columns:
+class RateColumns:
     """Bucket names in the order in which they were met, configured ones first."""
 
     def __init__(self, names: Mapping[str, object]) -> None:
@@ -63,7 +63,7 @@ class Rates:
         The numbers of the buckets, shared with the rest of the page.
     """
 
-    def __init__(self, buckets: Mapping[str, Bucket], columns: Columns) -> None:
+    def __init__(self, buckets: Mapping[str, Bucket], columns: RateColumns) -> None:
         self.buckets, self.columns = buckets, columns
         self.timelines = timelines(fields=3)
         self.cells: dict[str, Recent] = {}  # (fields, K, K): position, last click

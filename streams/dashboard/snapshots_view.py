@@ -16,7 +16,7 @@ HISTORY = 3_600
 
 
 @dataclass(slots=True)
-class Moves:
+class ThetaMoves:
     """How a bucket's θ has moved, snapshot by snapshot."""
 
     published_ms: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))
@@ -30,7 +30,7 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._newest = Newest()
-        self.moves: dict[str, Moves] = {}
+        self.moves: dict[str, ThetaMoves] = {}
         self.progress: dict[int, Progress] = {}
         self.unreadable = 0
 
@@ -59,7 +59,7 @@ class Snapshots:
     def _note(self, snapshot: Snapshot, before: Snapshot | None) -> None:
         theta = snapshot.theta_array
         same_kind = before is not None and len(before.theta_array) == len(theta)
-        moves = self.moves.setdefault(snapshot.bucket, Moves())
+        moves = self.moves.setdefault(snapshot.bucket, ThetaMoves())
         moves.count += 1
         moves.published_ms.append(snapshot.published_at_ms)
         moves.norm.append(float(np.linalg.norm(theta)))

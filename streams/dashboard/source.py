@@ -36,7 +36,7 @@ class Look:
     past: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # time -> topic -> offsets before it, rising
 
 
-class Source(Protocol):
+class Follower(Protocol):
     """A log that can be looked at again and again; ``SourceAway`` from ``look`` means try later."""
 
     @property

@@ -23,7 +23,7 @@ CLICK_DELAY_MS = 4000.0
 TWICE = 0.03  # the share of events that are delivered twice
 
 
-class Loop(Protocol):
+class ClosedLoop(Protocol):
     """What carries events to the learners and their snapshots back: the embedded runner, or the real jobs."""
 
     def append(self, events: Iterable[Event], *, at_ms: int) -> None:

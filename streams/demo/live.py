@@ -16,6 +16,7 @@ from typing import Any, Self
 from kafka.errors import KafkaError
 
 from streams.broker import topics
+from streams.broker.clients import admin
 from streams.events.events import Event
 from streams.events.job.writer import EventWriter
 from streams.join.job import worker as join_job
@@ -115,7 +116,7 @@ def end(job: BaseProcess) -> None:
 def delete_topics(settings: Settings) -> None:
     """Delete the topics of a demo, or say which are left and how to delete them."""
     try:
-        with topics.admin(settings) as client:
+        with admin(settings) as client:
             there = [name for name in client.list_topics() if name.startswith(settings.topic_prefix)]
             if there:
                 client.delete_topics(there)

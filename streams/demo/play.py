@@ -15,10 +15,10 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from streams.demo.crowd import RANDOM, Crowd, Loop, Visit, buckets
+from streams.demo.crowd import RANDOM, ClosedLoop, Crowd, Visit, buckets
 from streams.demo.live import LiveLoop
 from streams.demo.report import write_report
-from streams.demo.scores import Score, scores, table_of
+from streams.demo.scores import BucketScore, scores, table_of
 from streams.embedded.job import Embedded
 from streams.embedded.logs import STANDING
 from streams.join.ledger import Ledger
@@ -57,7 +57,9 @@ EMBEDDED = Stage(start_ms=1_750_000_000_000, lists_per_s=100, wait_s=20.0, laten
 LIVE = Stage(start_ms=None, lists_per_s=400, wait_s=5.0, lateness_s=10.0, settle_s=(5.0,))
 
 
-def play(loop: Loop, crowd: Crowd, stage: Stage, names: Iterable[str], *, lists: int, view: View) -> list[Visit]:
+def play(
+    loop: ClosedLoop, crowd: Crowd, stage: Stage, names: Iterable[str], *, lists: int, view: ProgressView
+) -> list[Visit]:
     """Return what happened when ``lists`` lists were shown and all was learned."""
     rankers = {name: loop.ranker(name, stale_after_s=math.inf) for name in names}
     visits: list[Visit] = []
@@ -78,7 +80,7 @@ def play(loop: Loop, crowd: Crowd, stage: Stage, names: Iterable[str], *, lists:
     return visits
 
 
-class View:
+class ProgressView:
     """The live view: a progress bar, and the click rates so far."""
 
     def __init__(self, lists: int, console: Console) -> None:
@@ -95,7 +97,7 @@ class View:
             self._shown = len(visits)
             self._live.update(Group(table_of(scores(visits)), self._bar))
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> ProgressView:
         self._live.start()
         return self
 
@@ -111,7 +113,7 @@ def distances(rankers: Mapping[str, Ranker], taste: np.ndarray) -> dict[str, flo
 
 def run(
     *, lists: int = 30_000, seed: int = 1, alpha: float = 0.3, out: Path = Path("demo"), kafka: Settings | None = None
-) -> list[Score]:
+) -> list[BucketScore]:
     """Play the closed loop of every bucket, print what each earned and write ``out``/report.html.
 
     It plays on a directory in this process, or with ``kafka`` on topics of its own there, with real jobs.
@@ -125,7 +127,7 @@ def run(
         f"seed {seed}.\nClicks come late, twice and out of order; every bucket learns only from its own users.\n"
     )
     with LiveLoop(settings) if kafka else embedded(out / "log", settings) as loop:
-        with View(lists, console) as view:
+        with ProgressView(lists, console) as view:
             visits = play(loop, crowd, stage, settings.buckets, lists=lists, view=view)
         rankers = {name: loop.ranker(name) for name in settings.buckets}
         linear = distances({name: each for name, each in rankers.items() if name != RANDOM}, crowd.world.users.taste)

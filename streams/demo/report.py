@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from learner.simulate import World
 from streams.demo.crowd import Visit
 from streams.demo.line_chart import Line, line_chart
-from streams.demo.scores import ORDER, Score, cells, columns
+from streams.demo.scores import ORDER, BucketScore, cells, columns
 from streams.offline.heat_map import svg_map
 
 COLOURS = dict(zip(ORDER, ("#8a8f98", "#b07aa1", "#e0883a", "#c9a400", "#3f8fd2", "#1a9850"), strict=True))
@@ -64,7 +64,7 @@ learners that run on Kafka.</p>
 def write_report(
     file: Path,
     visits: Sequence[Visit],
-    found: Sequence[Score],
+    found: Sequence[BucketScore],
     *,
     thetas: Mapping[str, NDArray[np.float64]],
     world: World,
@@ -98,7 +98,7 @@ def _count(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.arange(1, len(values) + 1)
 
 
-def _row(score: Score) -> str:
+def _row(score: BucketScore) -> str:
     first, *rest = cells(score)
     mark = f'<i style="background:{COLOURS[score.bucket]}"></i>'
     return f"<tr><td>{mark}{escape(first)}</td>{''.join(f'<td>{escape(text)}</td>' for text in rest)}</tr>"

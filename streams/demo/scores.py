@@ -16,7 +16,7 @@ ORDER = (RANDOM, "pbm-ucb", "cm-linucb", "c2ucb", "dcm-linucb", "ubm-linucb")
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class BucketScore:
     """What one bucket earned."""
 
     bucket: str
@@ -29,7 +29,7 @@ class Score:
     distance: float | None = None  # ‖θ − θ*‖
 
 
-def scores(visits: Sequence[Visit]) -> list[Score]:
+def scores(visits: Sequence[Visit]) -> list[BucketScore]:
     """Return the score of every bucket that has visits, in a fixed order."""
     clicks, regret = columns(visits)
     found = []
@@ -39,7 +39,7 @@ def scores(visits: Sequence[Visit]) -> list[Score]:
         lift, margin = lift_of(clicks[name], clicks[BASELINE]) if BASELINE in clicks else (0.0, 0.0)
         mine = clicks[name]
         found.append(
-            Score(
+            BucketScore(
                 bucket=name,
                 lists=len(mine),
                 ctr_sum=float(mine.mean()),
@@ -76,7 +76,7 @@ def lift_of(mine: NDArray[np.float64], base: NDArray[np.float64]) -> tuple[float
     return float(ratio - 1), float(1.96 * ratio * np.sqrt(spread))
 
 
-def table_of(found: Sequence[Score]) -> Table:
+def table_of(found: Sequence[BucketScore]) -> Table:
     """Return the scores as a table."""
     table = Table(padding=(0, 1), caption="regret: clicked lists lost in 1,000 by not knowing the true taste θ*")
     table.add_column("bucket", no_wrap=True)
@@ -87,7 +87,7 @@ def table_of(found: Sequence[Score]) -> Table:
     return table
 
 
-def cells(score: Score) -> list[str]:
+def cells(score: BucketScore) -> list[str]:
     """Return one row of the table as text."""
     lift = "baseline" if score.lift is None else f"{score.lift:+.1%} ± {score.margin:.1%}"
     distance = "–" if score.distance is None else f"{score.distance:.3f}"

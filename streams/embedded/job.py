@@ -10,16 +10,16 @@ from typing import Any, Self
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Snapshot
-from streams.broker.partitioner import home
+from streams.broker.partitioner import partition_of
 from streams.embedded.logs import EmbeddedLogs
 from streams.events.acceptance import Acceptance
 from streams.events.events import Event
-from streams.join.checkpoint import Cut
+from streams.join.checkpoint import Checkpoint
 from streams.join.commit import Commit
 from streams.join.ledger import Ledger
 from streams.join.merge import feed, rebuild
 from streams.join.session_join import SessionJoin
-from streams.learn.partition_learner import Log, PartitionLearner, RawRecord
+from streams.learn.partition_learner import PartitionLearner, RawRecord, SamplesPartition
 from streams.logs.archive import Archive
 from streams.logs.block import LogBlock
 from streams.logs.dead_letters import fitting
@@ -113,11 +113,11 @@ class Embedded:
         return join
 
     def _learner(self, partition: int) -> PartitionLearner:
-        log = Log("samples", self.logs.topic_id("samples"), partition, self.logs.partitions)
+        log = SamplesPartition("samples", self.logs.topic_id("samples"), partition, self.logs.partitions)
         ours = {
             name: bucket
             for name, bucket in self.settings.buckets.items()
-            if home(name, self.logs.partitions) == partition
+            if partition_of(name, self.logs.partitions) == partition
         }
         known = {name: snapshot for name in ours if (snapshot := self.snapshots.newest(name)) is not None}
         learner = PartitionLearner(ours, log, snapshots=known)
@@ -138,7 +138,7 @@ class Embedded:
         waiting: dict[tuple[str, int], list[Payload]] = {}
         for event in events:
             topic = "impressions" if isinstance(event, Impression) else "clicks"
-            place = topic, home(event.session_id, self.logs.partitions) if self.logs.partitions > 1 else 0
+            place = topic, partition_of(event.session_id, self.logs.partitions) if self.logs.partitions > 1 else 0
             waiting.setdefault(place, []).append((event.session_id.encode(), encode(event)))
         for (topic, partition), payloads in waiting.items():
             records = self.logs.append(topic, partition, payloads, at_ms)
@@ -152,9 +152,9 @@ class Embedded:
         self._stepping, commits = True, []
         for partition, join in enumerate(self._joins):
             join.idle(impressions_ms=now_ms, clicks_ms=now_ms)
-            cut = join.cut(now_ms)
-            self._write(cut, partition, now_ms)
-            commits.append(cut.commit)
+            checkpoint = join.checkpoint(now_ms)
+            self._write(checkpoint, partition, now_ms)
+            commits.append(checkpoint.commit)
         for learner in self._learners:
             self._dead_letters(learner.log.partition, learner.dead_letters, now_ms)
             learner.dead_letters.clear()
@@ -168,15 +168,15 @@ class Embedded:
         if self._stepping:  # the lists that it closed are in no file, and would be lost with the next commit
             raise StepFailed(f"the last step on {self.logs.archive.path} failed; close it and open it again")
 
-    def _write(self, cut: Cut, partition: int, now_ms: int) -> None:
+    def _write(self, checkpoint: Checkpoint, partition: int, now_ms: int) -> None:
         by_home: dict[int, list[Payload]] = {}
-        for batch in cut.samples:
-            of_bucket = by_home.setdefault(home(batch.bucket, self.logs.partitions), [])
+        for batch in checkpoint.samples:
+            of_bucket = by_home.setdefault(partition_of(batch.bucket, self.logs.partitions), [])
             of_bucket.append((batch.bucket.encode(), encode(batch)))
         for number, payloads in by_home.items():
             self._learners[number].apply(raw(self.logs.append("samples", number, payloads, now_ms)))
-        self._dead_letters(partition, cut.dead_letters, now_ms)
-        late: list[Payload] = [(click.key, click.value) for click in cut.late_clicks]
+        self._dead_letters(partition, checkpoint.dead_letters, now_ms)
+        late: list[Payload] = [(click.key, click.value) for click in checkpoint.late_clicks]
         self.logs.append("late-clicks", partition, late, now_ms)
 
     def _dead_letters(self, partition: int, letters: Iterable[DeadLetter], now_ms: int) -> None:

@@ -14,13 +14,13 @@ from streams.join.commit import Commit
 Ints = NDArray[np.int64]
 
 
-class Cut(NamedTuple):
-    """What one consistent cut must write, all of it or nothing, and where a restart goes on from it."""
+class Checkpoint(NamedTuple):
+    """What one consistent checkpoint must write, all of it or nothing, and where a restart goes on from it."""
 
     samples: list[SampleBatch]
     dead_letters: list[DeadLetter]
     late_clicks: list[Logged]
     commit: Commit
-    click_delays_ms: Ints  # from shown to clicked, of the first clicks on a position since the last cut
-    early_clicks: int  # read before their list, which has come since the last cut
+    click_delays_ms: Ints  # from shown to clicked, of the first clicks on a position since the last checkpoint
+    early_clicks: int  # read before their list, which has come since the last checkpoint
     orphan_clicks: int  # of the late ones, those whose list was never seen

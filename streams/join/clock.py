@@ -12,7 +12,7 @@ NEVER = -(1 << 62)  # before every event; subtracting a horizon from it does not
 EVERY = 256  # records between two places that a commit may point to
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """A place in a log: the next offset, and the clock and floor of everything before it."""
 
     offset: int
@@ -20,7 +20,7 @@ class Place(NamedTuple):
     floor: int
 
 
-class Era(NamedTuple):
+class HorizonEra(NamedTuple):
     """From this offset on, events were judged with this horizon H, and no lower floor than this.
 
     The floor is what idleness had raised it to when the era began: under a longer H the records do not say it.
@@ -38,7 +38,7 @@ class LogClock:
     longer H after a restart does not bring back what was forgotten under the shorter one.
     """
 
-    def __init__(self, start: Place, eras: list[Era]) -> None:
+    def __init__(self, start: LogPosition, eras: list[HorizonEra]) -> None:
         self.offset, self.clock, self.floor = start  # offset: of the next record
         self.eras = eras
         self._places = [start]
@@ -63,11 +63,11 @@ class LogClock:
     def _note_places(self, offsets: NDArray[np.int64], clocks: NDArray[np.int64], floors: NDArray[np.int64]) -> None:
         """Note a place before every 256th record or so: a commit points to the last one that will do."""
         if self._since >= EVERY:
-            self._places.append(Place(self.offset, self.clock, self.floor))
+            self._places.append(LogPosition(self.offset, self.clock, self.floor))
             self._since = 0
         for index in range(EVERY, len(offsets), EVERY):
             before = index - 1
-            self._places.append(Place(int(offsets[before]) + 1, int(clocks[before]), int(floors[before])))
+            self._places.append(LogPosition(int(offsets[before]) + 1, int(clocks[before]), int(floors[before])))
             self._since = 0
         self._since += (len(offsets) - 1) % EVERY + 1
 
@@ -82,14 +82,14 @@ class LogClock:
     def _index(self, offset: int) -> int:
         return bisect_right(self._places, offset, key=lambda place: place.offset) - 1
 
-    def place_before(self, offset: int) -> Place:
+    def place_before(self, offset: int) -> LogPosition:
         """Return the last known place at or before ``offset``, and forget those before it."""
         if offset >= self.offset:
-            self._places, self._since = [Place(self.offset, self.clock, self.floor)], 0
+            self._places, self._since = [LogPosition(self.offset, self.clock, self.floor)], 0
         del self._places[: self._index(offset)]
         return self._places[0]
 
-    def eras_from(self, offset: int) -> list[Era]:
+    def eras_from(self, offset: int) -> list[HorizonEra]:
         """Return the eras of the records at ``offset`` and later."""
         first = max(0, bisect_right(self.eras, offset, key=lambda era: era.offset) - 1)
         return self.eras[first:]

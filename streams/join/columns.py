@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from learner.browsing import previous_click
 from streams.join.batches import Lists
-from streams.join.timer_wheel import Due, Slots
+from streams.join.timer_wheel import Slots, TimerWheel
 
 NONE = np.iinfo(np.int64).max  # the offset of nothing: larger than any, so that a minimum passes over it
 NO_CLICK = -1.0
@@ -26,7 +26,7 @@ _COLUMNS = (
 Ints = NDArray[np.int64]
 
 
-class Shelf:
+class BucketColumns:
     """Lists that are remembered, each in a slot, until the log's clocks have passed their horizon."""
 
     def __init__(self, *, positions: int, dim: int, cell_ms: int) -> None:
@@ -46,8 +46,8 @@ class Shelf:
         self.frozen = np.empty(0, np.bool_)  # emitted under other rules, so it takes no correction
         self.first_click = np.empty(0, np.int64)  # lowest offset of a click in it
         self.last_click = np.empty(0, np.int64)  # highest offset of a click that it decided, -1 for none
-        self.to_close = Due(cell_ms=cell_ms)
-        self.to_forget = Due(cell_ms=cell_ms)
+        self.to_close = TimerWheel(cell_ms=cell_ms)
+        self.to_forget = TimerWheel(cell_ms=cell_ms)
         self._free = np.empty(0, np.int32)
 
     def __len__(self) -> int:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from zlib import compress, decompress
 from zlib import error as ZlibError
 
-from streams.join.clock import NEVER, Era, LogClock, Place
-from streams.join.eras import Past
+from streams.join.clock import NEVER, HorizonEra, LogClock, LogPosition
+from streams.join.eras import RuleEra
 from streams.join.ledger import Ledger
 
 MAX_METADATA_BYTES = 4096
@@ -41,25 +41,25 @@ NOTHING_FROZEN = Frozen(NEVER, 0)
 class LogPart:
     """Where one log stands: reread from ``place``, silently up to ``processed``."""
 
-    place: Place
+    place: LogPosition
     processed: int
     floor: int  # now; an idle log is further than its records say
-    eras: list[Era]
+    eras: list[HorizonEra]
 
     @classmethod
-    def of(cls, log: LogClock, place: Place) -> LogPart:
+    def of(cls, log: LogClock, place: LogPosition) -> LogPart:
         """Return the standing of ``log``, to be reread from ``place``."""
         return cls(place, log.offset, log.floor, log.eras_from(place.offset))
 
     @classmethod
     def beginning(cls, offset: int) -> LogPart:
         """Return the standing of a log of which nothing is known before ``offset``."""
-        return cls(Place(offset, NEVER, NEVER), offset, NEVER, [])
+        return cls(LogPosition(offset, NEVER, NEVER), offset, NEVER, [])
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A consistent cut of one partition: lists shown before ``emitted_before`` are out with every click so far."""
+    """A consistent checkpoint of one partition: lists shown before ``emitted_before`` are out with every click so far."""
 
     impressions: LogPart
     clicks: LogPart
@@ -68,7 +68,7 @@ class Commit:
     frozen: Frozen = NOTHING_FROZEN
     ledger: Ledger = field(default_factory=Ledger)
     accept: str = ""  # the rules themselves, to understand later what was refused under them; "" when not known
-    past: tuple[Past, ...] = ()  # rules before, of events that are still reread
+    past: tuple[RuleEra, ...] = ()  # rules before, of events that are still reread
 
     @classmethod
     def beginning(cls, rules: str, *, impressions: int = 0, clicks: int = 0) -> Commit:
@@ -124,17 +124,17 @@ class Commit:
 
 
 @lru_cache(maxsize=16)  # the same for every partition and commit
-def _pack(accept: str, past: tuple[Past, ...]) -> str:
+def _pack(accept: str, past: tuple[RuleEra, ...]) -> str:
     return b85encode(compress(json.dumps([accept, past], separators=(",", ":")).encode())).decode()
 
 
-def _unpack(packed: str) -> tuple[str, tuple[Past, ...]]:
+def _unpack(packed: str) -> tuple[str, tuple[RuleEra, ...]]:
     if not packed:
         return "", ()
     accept, eras = json.loads(decompress(b85decode(packed)))
     if not isinstance(accept, str):
         raise BadCommit(f"commit metadata with rules that are no string: {accept!r:.80}")
-    return accept, tuple(Past(*era) for era in eras)
+    return accept, tuple(RuleEra(*era) for era in eras)
 
 
 def _encode(part: LogPart, topic_id: str, more: dict[str, object]) -> tuple[int, str]:
@@ -152,5 +152,5 @@ def _encode(part: LogPart, topic_id: str, more: dict[str, object]) -> tuple[int,
 
 
 def _decode(offset: int, entry: dict[str, int]) -> LogPart:
-    eras = [Era(*era) for era in entry["eras"]]  # type: ignore[attr-defined]
-    return LogPart(Place(offset, entry["clock"], entry["floor"]), entry["to"], entry["now"], eras)
+    eras = [HorizonEra(*era) for era in entry["eras"]]  # type: ignore[attr-defined]
+    return LogPart(LogPosition(offset, entry["clock"], entry["floor"]), entry["to"], entry["now"], eras)

@@ -19,7 +19,7 @@ from streams.events.acceptance import Acceptance
 Ints = NDArray[np.int64]
 
 
-class Past(NamedTuple):
+class RuleEra(NamedTuple):
     """Rules that held for what was processed before these offsets; lists shown before ``before_ms`` were out then."""
 
     below: int  # in impressions
@@ -28,10 +28,10 @@ class Past(NamedTuple):
     rules: str  # as Acceptance writes them
 
 
-class PastRules:
+class RuleEras:
     """The rules that events were judged by, as far back as a join still reads."""
 
-    def __init__(self, past: Sequence[Past], now: Acceptance) -> None:
+    def __init__(self, past: Sequence[RuleEra], now: Acceptance) -> None:
         self.past = list(past)
         self._below = [era.below for era in past]
         self._rules = [*(Acceptance.read(era.rules) for era in past), now]

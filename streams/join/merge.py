@@ -1,4 +1,4 @@
-"""Two logs of one partition in, the cuts of their join out: in the order of their clocks, whatever holds the logs."""
+"""Two logs of one partition in, the checkpoints of their join out: in the order of their clocks, whatever holds the logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from streams.join.checkpoint import Cut
+from streams.join.checkpoint import Checkpoint
 from streams.join.commit import Commit
 from streams.join.session_join import SessionJoin
 from streams.logs.block import LogBlock
@@ -31,8 +31,8 @@ def feed(join: SessionJoin, topic: str, block: LogBlock) -> None:
     add(block.records(), block.next_offset)
 
 
-def cuts(join: SessionJoin, read: Read, stops: Mapping[str, int], *, finish: bool) -> Iterator[Cut]:
-    """Yield the cuts of all that comes before ``stops``: a block of impressions, then the clicks up to its clock.
+def checkpoints(join: SessionJoin, read: Read, stops: Mapping[str, int], *, finish: bool) -> Iterator[Checkpoint]:
+    """Yield the checkpoints of all that comes before ``stops``: a block of impressions, then the clicks up to its clock.
 
     So few clicks have to wait for their list, and a list no longer than the clocks say. ``finish`` closes what is still
     open at the end; without it, lists stay open that the logs' clocks have not passed.
@@ -48,16 +48,16 @@ def cuts(join: SessionJoin, read: Read, stops: Mapping[str, int], *, finish: boo
         else:
             join.idle(clicks_ms=clicks.clock)  # that of the next click, which is already here
             clock = min(join.impressions.clock, clicks.clock)
-        yield join.cut(clock)
+        yield join.checkpoint(clock)
     for records, next_offset in clicks.until(ALL_TIME_MS):
         join.add_clicks(records, next_offset)
-        yield join.cut(join.clicks.clock)
+        yield join.checkpoint(join.clicks.clock)
     join.add_impressions([], stops["impressions"])  # past the markers at the end
     join.add_clicks([], stops["clicks"])
     if finish:
         # Nothing follows, so nothing is waited for. No restart may go on from here: its logs would be past all time.
         join.idle(impressions_ms=ALL_TIME_MS, clicks_ms=ALL_TIME_MS)
-    yield join.cut(max(join.impressions.clock, join.clicks.clock))
+    yield join.checkpoint(max(join.impressions.clock, join.clicks.clock))
 
 
 class Ahead:

@@ -1,4 +1,4 @@
-"""What a join has to write since its last cut: samples, dead letters, late clicks."""
+"""What a join has to write since its last checkpoint: samples, dead letters, late clicks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from schemas.records import DeadLetter, SampleBatch
 from streams.join.clicks import Logged
 
 
-class News:
-    """Collects what must be written at the next cut; while ``muted``, what was written before is not repeated."""
+class Outbox:
+    """Collects what must be written at the next checkpoint; while ``muted``, what was written before is not repeated."""
 
     def __init__(self, *, partition: int) -> None:
         self.partition = partition

@@ -11,7 +11,7 @@ Ints = NDArray[np.int64]
 _CHUNKS = 64
 
 
-class Reread:
+class RestartPoints:
     """Lists that a restart needs only to understand later events.
 
     A click that a list took must find that list again, or it would look like one whose list has not come yet; and an
@@ -48,5 +48,5 @@ class Reread:
             if needed >= first:
                 break
             first = place(needed)
-        self._refused = [pair for pair in self._refused if pair[0] >= first]
+        self._refused = [partition_join for partition_join in self._refused if partition_join[0] >= first]
         return first

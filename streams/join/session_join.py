@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join.checkpoint import Cut
+from streams.join.checkpoint import Checkpoint
 from streams.join.clicks import Clicks, Logged, WaitingClicks
-from streams.join.clock import Era, LogClock
+from streams.join.clock import HorizonEra, LogClock
 from streams.join.commit import Commit, Frozen, LogPart
-from streams.join.eras import Past, PastRules
+from streams.join.eras import RuleEra, RuleEras
 from streams.join.ledger import Ledger
 from streams.join.open_lists import OpenLists
-from streams.join.outbox import News
+from streams.join.outbox import Outbox
 
 Ints = NDArray[np.int64]
 
@@ -61,25 +61,25 @@ class SessionJoin:
         # What is out was made by other rules then, so nobody knows what a correction would have to take back.
         changed = Frozen(resume.emitted_before, resume.impressions.processed)
         self._frozen = changed if self._rules_changed else resume.frozen
-        self._past = PastRules(_past(resume, accept), accept)
+        self._past = RuleEras(_past(resume, accept), accept)
         self._rules = accept.write()
         self._emitted_before = resume.emitted_before
         horizon_ms = wait_ms + lateness_ms
         self.impressions = _clock(resume.impressions, horizon_ms)
         self.clicks = _clock(resume.clicks, horizon_ms)
         self.ledger = Ledger()
-        self._news = News(partition=partition)
+        self._outbox = Outbox(partition=partition)
         self._lists = OpenLists(
             accept,
             horizon_ms=horizon_ms,
             frozen=self._frozen,
             past=self._past,
-            news=self._news,
+            outbox=self._outbox,
             ledger=self.ledger,
             clicks_topic=clicks_topic,
         )
         self._waiting = WaitingClicks()
-        self.rebuilding = self._news.muted = True
+        self.rebuilding = self._outbox.muted = True
         self._lists.rejudging = self._rules_changed and bool(resume.accept)
         self.rejudged = 0, 0  # impressions and clicks whose verdict changed in the rebuild: 0 unless the rules did
         self._end_rebuild()
@@ -129,17 +129,17 @@ class SessionJoin:
             # under new rules, and not knowing the old, an impression that was open may be refused only now
             unheard = self.rebuilding and self._rules_changed and not self._lists.rejudging
             unheard = unheard and bool(shown_at[index] >= self._emitted_before)
-            self._news.refuse(topic, records[index], reason, unheard=unheard)
+            self._outbox.refuse(topic, records[index], reason, unheard=unheard)
         for index in too_late:
             past_s = (floors[index] - shown_at[index]) / 1000
-            self._news.refuse(topic, records[index], f"too late: its horizon had passed {past_s:g} s before it came")
+            self._outbox.refuse(topic, records[index], f"too late: its horizon had passed {past_s:g} s before it came")
 
     def _close(self, reasons: dict[int, str], fresh: list[tuple[Logged, Impression]]) -> None:
         """Refuse lists that were open until the rules changed."""
         for record, impression in fresh:
             if record.offset in reasons:
                 self._lists.close(impression, record.offset)
-                self._news.refuse(self._topics[0], record, reasons[record.offset], unheard=True)
+                self._outbox.refuse(self._topics[0], record, reasons[record.offset], unheard=True)
 
     def add_clicks(self, records: Sequence[Logged], next_offset: int | None = None) -> None:
         """Take in records of the clicks log; a click whose list has not come waits for it."""
@@ -162,7 +162,7 @@ class SessionJoin:
             if bad.any():
                 self.ledger.dead_clicks += int(bad.sum())
                 for index in np.flatnonzero(bad).tolist():
-                    self._news.refuse(self._topics[1], records[index], self._bad_click(events[index], records[index]))
+                    self._outbox.refuse(self._topics[1], records[index], self._bad_click(events[index], records[index]))
                 clicks = clicks.pick(~bad)
             self._offer(clicks)
         self._end_rebuild()
@@ -178,7 +178,7 @@ class SessionJoin:
     def _match(self, names: Iterable[str]) -> None:
         waited = [click for name in names if name in self._waiting for click in self._waiting.take(name)]
         if waited:
-            self._news.early(self._offer(Clicks.of(waited)))
+            self._outbox.early(self._offer(Clicks.of(waited)))
 
     def _offer(self, clicks: Clicks) -> int:
         """Give clicks to their lists, keep those that have none, and return how many found one."""
@@ -197,8 +197,8 @@ class SessionJoin:
     def _late(self, records: list[Any], ids: list[str]) -> None:
         if records:
             self.ledger.late += len(records)
-            self._news.late(records)
-            self._news.orphaned(int((~self._lists.knew(ids)).sum()))
+            self._outbox.late(records)
+            self._outbox.orphaned(int((~self._lists.knew(ids)).sum()))
 
     def idle(self, *, impressions_ms: int | None = None, clicks_ms: int | None = None) -> None:
         """Note that a log was read to its end, and that what it gets next will bear at least this time stamp."""
@@ -207,10 +207,10 @@ class SessionJoin:
         if clicks_ms is not None:
             self.clicks.idle_at(clicks_ms)
 
-    def cut(self, clock_ms: int, *, most_bytes: int | None = None) -> Cut:
-        """Close what was shown before ``clock_ms`` − wait; return all news since the last cut, and where it stands.
+    def checkpoint(self, clock_ms: int, *, most_bytes: int | None = None) -> Checkpoint:
+        """Close what was shown before ``clock_ms`` − wait; return what there is to write since the last checkpoint, and where it stands.
 
-        With ``most_bytes`` no more lists are closed than make about so many bytes; the next cut goes on.
+        With ``most_bytes`` no more lists are closed than make about so many bytes; the next checkpoint goes on.
         """
         if self.rebuilding:
             raise ValueError("a join must reread all that was processed before it can go on")
@@ -230,13 +230,13 @@ class SessionJoin:
             self._rules,
             tuple(era for era in self._past.past if era.below > impressions.offset or era.clicks_below > clicks.offset),
         )
-        news = self._news
-        delays = np.concatenate(news.click_delays) if news.click_delays else np.zeros(0, np.int64)
-        counts = news.early_clicks, news.orphan_clicks
-        cut = Cut(news.samples, news.dead_letters, news.late_clicks, commit, delays, *counts)
-        news.samples, news.dead_letters, news.late_clicks, news.click_delays = [], [], [], []
-        news.early_clicks = news.orphan_clicks = 0
-        return cut
+        outbox = self._outbox
+        delays = np.concatenate(outbox.click_delays) if outbox.click_delays else np.zeros(0, np.int64)
+        counts = outbox.early_clicks, outbox.orphan_clicks
+        checkpoint = Checkpoint(outbox.samples, outbox.dead_letters, outbox.late_clicks, commit, delays, *counts)
+        outbox.samples, outbox.dead_letters, outbox.late_clicks, outbox.click_delays = [], [], [], []
+        outbox.early_clicks = outbox.orphan_clicks = 0
+        return checkpoint
 
     def _settle(self, emit_before: int, most_bytes: int | None = None) -> None:
         """Emit, forget and dismiss what the clocks have passed; a list is out before it is forgotten."""
@@ -272,7 +272,7 @@ class SessionJoin:
                 events.append(decode(record.value, kind))  # type: ignore[arg-type]  # a tombstone is refused there
             except SchemaError as error:
                 refused.append(index)
-                self._news.refuse(self._topics[kind is Click], record, str(error))
+                self._outbox.refuse(self._topics[kind is Click], record, str(error))
         if not refused:
             return records, events, floors
         if kind is Click:
@@ -300,16 +300,16 @@ class SessionJoin:
         # Nothing is left to move unless the old rules are not known. Then lists were refused, and clicks were in lists.
         _shift(self.ledger, "open", found.open, ("dead_impressions", "duplicates", "too_late"))
         _shift(self.ledger, "waiting", found.waiting, ("used", "repeated", "late"))
-        self.rebuilding = self._news.muted = False
+        self.rebuilding = self._outbox.muted = False
 
 
-def _past(resume: Commit, accept: Acceptance) -> tuple[Past, ...]:
+def _past(resume: Commit, accept: Acceptance) -> tuple[RuleEra, ...]:
     """Return the rules before today's, oldest first."""
     if resume.rules == accept.hash:
         return resume.past
     if not resume.accept:
         return ()  # not known, and with a gap the older ones are of no use
-    ended = Past(resume.impressions.processed, resume.clicks.processed, resume.emitted_before, resume.accept)
+    ended = RuleEra(resume.impressions.processed, resume.clicks.processed, resume.emitted_before, resume.accept)
     return (*resume.past, ended)
 
 
@@ -326,5 +326,5 @@ def _shift(ledger: Ledger, name: str, count: int, others: Sequence[str]) -> None
 def _clock(part: LogPart, horizon_ms: int) -> LogClock:
     eras = list(part.eras)
     if not eras or eras[-1].horizon_ms != horizon_ms:
-        eras.append(Era(part.processed, horizon_ms, part.floor))
+        eras.append(HorizonEra(part.processed, horizon_ms, part.floor))
     return LogClock(part.place, eras)

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 Slots = NDArray[np.int32]
 
 
-class Due:
+class TimerWheel:
     """Slots in cells of time: adding and taking cost per batch and cell, not per slot.
 
     >>> shown_at = np.array([5_000, 1_000, 3_000])
-    >>> due = Due(cell_ms=1_000)
+    >>> due = TimerWheel(cell_ms=1_000)
     >>> due.add(np.array([0, 1, 2], np.int32), shown_at)
     >>> due.pop_before(3_500, shown_at)
     array([1, 2], dtype=int32)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 TOPIC = "__consumer_offsets"
 
 
-class Place(NamedTuple):
+class GroupPartition(NamedTuple):
     """One partition of one group."""
 
     group: str
@@ -41,10 +41,10 @@ class Standing(NamedTuple):
     problem: str = ""
 
 
-def home_of(group: str, partitions: int) -> int:
+def offsets_partition_of(group: str, partitions: int) -> int:
     """Return the partition of ``__consumer_offsets`` that holds a group: by Java's hash of its name.
 
-    >>> home_of("g1", 8), home_of("glimpse-join", 50)
+    >>> offsets_partition_of("g1", 8), offsets_partition_of("glimpse-join", 50)
     (2, 14)
     """
     code = 0
@@ -54,7 +54,7 @@ def home_of(group: str, partitions: int) -> int:
     return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
-def place_of(key: bytes | None) -> Place | None:
+def place_of(key: bytes | None) -> GroupPartition | None:
     """Return whose commit a record is, or None for a record of another kind."""
     try:
         version, *_ = struct.unpack_from(">h", key or b"")
@@ -62,7 +62,7 @@ def place_of(key: bytes | None) -> Place | None:
             return None
         group, at = _text(key or b"", 2)
         topic, at = _text(key or b"", at)
-        return Place(group, topic, struct.unpack_from(">i", key or b"", at)[0])
+        return GroupPartition(group, topic, struct.unpack_from(">i", key or b"", at)[0])
     except (struct.error, UnicodeDecodeError):
         return None
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafka import TopicPartition
 
 from streams.lag.commit_records import Committed, standing_of
-from streams.lag.verdict import Facts, Mark, OpenTransaction
+from streams.lag.verdict import Facts, OffsetAt, OpenTransaction
 
 
 class LogState(NamedTuple):
@@ -39,14 +39,14 @@ class Unread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LogsView:
     """What all groups share: the logs at one time."""
 
     now_ms: int
     topic_ids: Mapping[str, str]
     keeping: Mapping[str, Keeping]
     logs: Mapping[TopicPartition, LogState]
-    ends: Mapping[TopicPartition, Sequence[Mark]]
+    ends: Mapping[TopicPartition, Sequence[OffsetAt]]
     since_ms: Mapping[TopicPartition, int]  # when a log was first looked at; ends before are read off time stamps
     held: Mapping[TopicPartition, tuple[int, str]]  # since when, and by whose transaction
     newest_ms: Mapping[TopicPartition, int]  # of logs whose time stamps are not the broker's
@@ -69,7 +69,7 @@ def newest_last(history: Sequence[Committed], now: Committed | None, now_ms: int
     return [*history, now._replace(at_ms=now_ms)]
 
 
-def reading_from(commits: Sequence[Committed], place: TopicPartition, look: Look, *, join: bool) -> int:
+def reading_from(commits: Sequence[Committed], place: TopicPartition, look: LogsView, *, join: bool) -> int:
     """Return the offset from which a group has not read yet."""
     start = look.logs[place].start
     if not commits or _of_other_log(commits[-1], place, look, join=join):
@@ -77,7 +77,9 @@ def reading_from(commits: Sequence[Committed], place: TopicPartition, look: Look
     return max(start, standing_of(commits[-1], join=join).position)
 
 
-def facts_of(commits: Sequence[Committed], place: TopicPartition, look: Look, unread: Unread, *, join: bool) -> Facts:
+def facts_of(
+    commits: Sequence[Committed], place: TopicPartition, look: LogsView, unread: Unread, *, join: bool
+) -> Facts:
     """Return what is known of one partition of a group, from its commits, oldest first."""
     log, now_ms = look.logs[place], look.now_ms
     keeping = look.keeping[place.topic]
@@ -102,7 +104,7 @@ def facts_of(commits: Sequence[Committed], place: TopicPartition, look: Look, un
         committed=commits[-1].offset if commits else None,
         position=standing.position if standing else None,
         commits=[
-            Mark(one.at_ms, standing_of(one, join=join).position)
+            OffsetAt(one.at_ms, standing_of(one, join=join).position)
             for one in commits
             if one.at_ms is not None and not _of_other_log(one, place, look, join=join)
         ],
@@ -121,6 +123,6 @@ def facts_of(commits: Sequence[Committed], place: TopicPartition, look: Look, un
     )
 
 
-def _of_other_log(commit: Committed, place: TopicPartition, look: Look, *, join: bool) -> bool:
+def _of_other_log(commit: Committed, place: TopicPartition, look: LogsView, *, join: bool) -> bool:
     stated = standing_of(commit, join=join).topic_id
     return bool(stated) and stated != look.topic_ids[place.topic]

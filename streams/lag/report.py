@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from streams.lag.verdict import Facts, Mark, OpenTransaction, Verdict, Window, judge, time_lag
+from streams.lag.verdict import Facts, OffsetAt, OpenTransaction, Verdict, Window, judge, time_lag
 
 PACE, IN_HAND_S = 0.9, 2.0  # how near to its log's rate a consumer keeps pace, and how much it may have in hand
 
@@ -93,7 +93,7 @@ class GroupLag:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LagReport:
     """All groups at one time."""
 
     at_ms: int
@@ -162,7 +162,7 @@ def partition_lag(facts: Facts, *, now_ms: int, window: Window) -> PartitionLag:
     )
 
 
-def rate(marks: Sequence[Mark], now_ms: int, window: Window) -> float | None:
+def rate(marks: Sequence[OffsetAt], now_ms: int, window: Window) -> float | None:
     """Return offsets a second over the window, or over what is known of it; None when that is next to nothing."""
     index = bisect_right(marks, now_ms - window.span_s * 1000, key=lambda mark: mark.at_ms)
     known = marks[max(0, index - 1) :]

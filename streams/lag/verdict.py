@@ -31,7 +31,7 @@ class Verdict(StrEnum):
         return list(Verdict).index(self)
 
 
-class Mark(NamedTuple):
+class OffsetAt(NamedTuple):
     """An offset at a time: a position that was committed, or where a log ended."""
 
     at_ms: int
@@ -70,8 +70,8 @@ class Facts:
     high: int  # the high watermark: where the log ends for writers
     committed: int | None  # None: never
     position: int | None  # processed to; the join's is beyond its committed offset
-    commits: Sequence[Mark]  # of positions, oldest first
-    ends: Sequence[Mark]  # of the log, oldest first, the last one now
+    commits: Sequence[OffsetAt]  # of positions, oldest first
+    ends: Sequence[OffsetAt]  # of the log, oldest first, the last one now
     unread: int  # data records from the position to the end
     since_ms: int = 0  # ends from then on were seen, those before are read off time stamps
     exact: bool = True  # else ``unread`` is an estimate
@@ -125,12 +125,12 @@ def judge(facts: Facts, *, now_ms: int, window: Window) -> tuple[Verdict, str]:
     return Verdict.OK, f"{waiting}, and {moves}"
 
 
-def wide_enough(window: Window, commits: Sequence[Mark]) -> Window:
+def wide_enough(window: Window, commits: Sequence[OffsetAt]) -> Window:
     """Return a window in which a group that commits rarely still has some commits, up to four times as long.
 
     No longer: who commits once an hour because there is nothing to read should still be missed soon.
 
-    >>> wide_enough(Window(span_s=30), [Mark(0, 1), Mark(20_000, 2), Mark(40_000, 3)]).span_s
+    >>> wide_enough(Window(span_s=30), [OffsetAt(0, 1), OffsetAt(20_000, 2), OffsetAt(40_000, 3)]).span_s
     60.0
     """
     gaps = [after.at_ms - before.at_ms for before, after in pairwise(commits[-2 * window.commits :])]
@@ -138,15 +138,15 @@ def wide_enough(window: Window, commits: Sequence[Mark]) -> Window:
     return replace(window, span_s=min(max(window.span_s, (ENOUGH - 1) * usual_s), 4 * window.span_s))
 
 
-def thinned(commits: Sequence[Mark], *, now_ms: int, window: Window) -> list[Mark]:
+def thinned(commits: Sequence[OffsetAt], *, now_ms: int, window: Window) -> list[OffsetAt]:
     """Return the last commit before the window, and the last one of each of its slots; and from where one went back.
 
-    >>> marks = [Mark(second * 1000, second) for second in range(10)]
+    >>> marks = [OffsetAt(second * 1000, second) for second in range(10)]
     >>> [mark.offset for mark in thinned(marks, now_ms=9_500, window=Window(span_s=6, commits=3))]
     [3, 5, 7, 9]
     """
     slot_ms = window.span_s * 1000 / window.commits
-    kept: list[tuple[int, Mark]] = []
+    kept: list[tuple[int, OffsetAt]] = []
     for mark in commits:
         slot = min(max(int((now_ms - mark.at_ms) // slot_ms), 0), window.commits)
         if kept and kept[-1][0] == slot and (slot == window.commits or mark.offset >= kept[-1][1].offset):
@@ -155,10 +155,10 @@ def thinned(commits: Sequence[Mark], *, now_ms: int, window: Window) -> list[Mar
     return [mark for _, mark in kept]
 
 
-def offset_at(marks: Sequence[Mark], at_ms: float) -> float:
+def offset_at(marks: Sequence[OffsetAt], at_ms: float) -> float:
     """Return the offset at a time, interpolated between two marks, and that of the nearest mark outside them.
 
-    >>> offset_at([Mark(0, 10), Mark(1000, 20)], 250)
+    >>> offset_at([OffsetAt(0, 10), OffsetAt(1000, 20)], 250)
     12.5
     """
     index = bisect_right(marks, at_ms, key=lambda mark: mark.at_ms)
@@ -169,10 +169,10 @@ def offset_at(marks: Sequence[Mark], at_ms: float) -> float:
     return before.offset + part * (after.offset - before.offset)
 
 
-def behind_since(ends: Sequence[Mark], position: int) -> float:
+def behind_since(ends: Sequence[OffsetAt], position: int) -> float:
     """Return when a log grew beyond ``position``, interpolated; the first mark's time if it was there already.
 
-    >>> behind_since([Mark(0, 10), Mark(1000, 20), Mark(2000, 30)], 15)
+    >>> behind_since([OffsetAt(0, 10), OffsetAt(1000, 20), OffsetAt(2000, 30)], 15)
     500.0
     """
     later = next((index for index, mark in enumerate(ends) if mark.offset > position), None)

@@ -23,7 +23,7 @@ class RawRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class SamplesPartition:
     """Which samples partition is learned, and how many there are."""
 
     topic: str
@@ -77,7 +77,7 @@ class PartitionLearner:
     def __init__(
         self,
         buckets: Mapping[str, Bucket],
-        log: Log,
+        log: SamplesPartition,
         *,
         snapshots: Mapping[str, Snapshot] | None = None,
         progress: Progress | None = None,

@@ -23,7 +23,7 @@ class ListName(NamedTuple):
     offset: int
 
 
-class Place(NamedTuple):
+class SamplePosition(NamedTuple):
     """Where a list is in the samples log."""
 
     offset: int
@@ -45,7 +45,7 @@ class NetLists:
 
     def __init__(self, from_ms: int, to_ms: int) -> None:
         self._from_ms, self._to_ms = from_ms, to_ms
-        self._found: dict[ListName, tuple[int, Place, int]] = {}  # net, last version added, shown at
+        self._found: dict[ListName, tuple[int, SamplePosition, int]] = {}  # net, last version added, shown at
 
     def add(self, offset: int, batch: SampleBatch) -> None:
         """Take in the record at ``offset``."""
@@ -55,11 +55,11 @@ class NetLists:
             return
         names_, signs = names(batch), batch.signs_array.tolist()
         for index in inside:
-            net, place, _ = self._found.get(names_[index], (0, Place(offset, index), 0))
-            place = Place(offset, index) if signs[index] > 0 else place
+            net, place, _ = self._found.get(names_[index], (0, SamplePosition(offset, index), 0))
+            place = SamplePosition(offset, index) if signs[index] > 0 else place
             self._found[names_[index]] = net + signs[index], place, int(shown[index])
 
-    def learned(self) -> dict[ListName, tuple[Place, int]]:
+    def learned(self) -> dict[ListName, tuple[SamplePosition, int]]:
         """Return the lists that are learned now, with the place of their version and their shown-at."""
         wrong = {name: net for name, (net, _, _) in self._found.items() if net not in (0, 1)}
         if wrong:
@@ -107,7 +107,7 @@ def take_back(batch: SampleBatch, indices: Iterable[int]) -> SampleBatch:
     )
 
 
-def by_record(places: Iterable[Place]) -> Iterator[tuple[int, list[int]]]:
+def by_record(places: Iterable[SamplePosition]) -> Iterator[tuple[int, list[int]]]:
     """Yield the offsets of the records that hold ``places``, rising, with the lists in each."""
     found: dict[int, list[int]] = {}
     for place in places:

@@ -17,7 +17,7 @@ class CodecError(ValueError):
     """A codec that is unknown or not installed, or bytes that it cannot expand."""
 
 
-class Codec(NamedTuple):
+class Compression(NamedTuple):
     """The two ways of one codec."""
 
     name: str
@@ -37,7 +37,7 @@ def _installed(module: str) -> bool:
         return False
 
 
-def codec_named(name: str) -> Codec:
+def codec_named(name: str) -> Compression:
     """Return a codec by its name in Avro's specification.
 
     >>> deflate = codec_named("deflate")
@@ -45,9 +45,9 @@ def codec_named(name: str) -> Codec:
     b'again and again'
     """
     if name == "null":
-        return Codec(name, lambda data: data, lambda data: data)
+        return Compression(name, lambda data: data, lambda data: data)
     if name == "deflate":
-        return Codec(name, _deflate, _inflate)
+        return Compression(name, _deflate, _inflate)
     if name == "zstandard":
         return _zstandard()
     raise CodecError(f"unknown codec {name!r}; known are {', '.join(CODECS)}")
@@ -69,7 +69,7 @@ def _inflate(data: bytes) -> bytes:
     return found
 
 
-def _zstandard() -> Codec:
+def _zstandard() -> Compression:
     found = [name for name in ZSTANDARD if _installed(name)]
     if not found:
         raise CodecError("codec zstandard needs a package: pip install backports.zstd")
@@ -85,4 +85,4 @@ def _zstandard() -> Codec:
             raise CodecError(f"not zstandard, or more than {MAX_BLOCK_BYTES} bytes")
         return blob
 
-    return Codec("zstandard", lambda data: bytes(library.compress(data, 1)), expanded)
+    return Compression("zstandard", lambda data: bytes(library.compress(data, 1)), expanded)

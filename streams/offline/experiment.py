@@ -44,7 +44,7 @@ class Experiment(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExperimentPlan:
     """How much is played: each α of the grid on the tuning seeds, then each algorithm's best α on the others."""
 
     sizes: tuple[int, ...]
@@ -69,7 +69,7 @@ def run_yandex(logs: Path, out: Path, *, rounds: int = 5000, seeds: int = 10, wo
         experiment = Yandex.from_log(log.items, log.clicks, log.queries, top=top)
     except ValueError as error:
         raise LogError(f"{log.name}: {error}") from error
-    plan = Plan(sizes=SIZES, rounds=rounds, seeds=seeds, tuning_rounds=rounds, tuning_seeds=5)
+    plan = ExperimentPlan(sizes=SIZES, rounds=rounds, seeds=seeds, tuning_rounds=rounds, tuning_seeds=5)
     note = (
         f"{log.name}: the {top} most frequent queries with {len(np.unique(experiment.items))} items; "
         f"{len(experiment.share)} contexts (a query with a set of items shown, in place of the paper's users) with "
@@ -91,7 +91,7 @@ def run_taobao(
             ("log", "Simulated Taobao, judged by its log with UBM-IPS as in the paper", rounds),
             ("users", "Simulated Taobao, judged by the simulated users themselves", users_rounds),
         ):
-            plan = Plan(sizes=SIZES, rounds=count, seeds=seeds, tuning_rounds=min(15_000, count))
+            plan = ExperimentPlan(sizes=SIZES, rounds=count, seeds=seeds, tuning_rounds=min(15_000, count))
             note = "The log is simulated from the published facts; Taobao's own is not public."
             experiment = Taobao(encoder, "log" if judge == "log" else "users")
             sections.append(conduct(experiment, plan, title, note, executor, progress))
@@ -103,7 +103,7 @@ def run_online(out: Path, *, rounds: int = 43_200, seeds: int = 10, workers: int
     names = tuple(
         name for name in PAPER + BEYOND if name != "pbm-ucb"
     )  # as the paper: 40,000 items are too many for it
-    plan = Plan((12,), rounds, seeds=seeds, tuning_rounds=min(rounds, 14_400), tuning_seeds=1, names=names)
+    plan = ExperimentPlan((12,), rounds, seeds=seeds, tuning_rounds=min(rounds, 14_400), tuning_seeds=1, names=names)
     with pool(workers) as executor, bars() as progress:
         experiment = Online(trained(progress))
         note = f"{rounds:,} visits to each bucket in three days, 12 of 200 candidates a list, learned after 10 min."
@@ -113,7 +113,7 @@ def run_online(out: Path, *, rounds: int = 43_200, seeds: int = 10, workers: int
 
 def conduct(
     experiment: Experiment,
-    plan: Plan,
+    plan: ExperimentPlan,
     title: str,
     note: str,
     executor: Executor | None,

@@ -20,7 +20,7 @@ FOLDS: Final = 5  # every fifth session is held out
 PARTS: Final = 20  # of the held-out lists, to see how far their verdicts differ
 
 
-class Columns(TypedDict):
+class FitColumns(TypedDict):
     """Lists as a click model takes them."""
 
     items: NDArray[np.int64]
@@ -30,7 +30,7 @@ class Columns(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ModelScore:
     """How well a model foretells lists that it did not learn from."""
 
     perplexity: NDArray[np.float64]  # per rank: 1 is a prophet, 2 a coin
@@ -47,7 +47,7 @@ class Fit:
     model: str
     examination: NDArray[np.float64]
     observations: NDArray[np.int64]
-    scores: dict[str, Score]
+    scores: dict[str, ModelScore]
     recommended: str
     trained_on: int  # lists, when the models were compared; the table is learned from all
     judged_on: int
@@ -85,10 +85,10 @@ def fit(logs: Logs, *, model: str = "ubm", held_out: Logs | None = None) -> Fit:
     )
 
 
-def columns(logs: Logs, rows: NDArray[np.bool_]) -> Columns:
+def columns(logs: Logs, rows: NDArray[np.bool_]) -> FitColumns:
     """Return some lists as a click model takes them."""
     queries = None if logs.queries is None else logs.queries[rows]
-    return Columns(items=logs.items[rows], clicks=logs.clicks[rows], queries=queries, sizes=logs.sizes[rows])
+    return FitColumns(items=logs.items[rows], clicks=logs.clicks[rows], queries=queries, sizes=logs.sizes[rows])
 
 
 def _held_out(logs: Logs) -> NDArray[np.bool_]:
@@ -104,7 +104,7 @@ def _held_out(logs: Logs) -> NDArray[np.bool_]:
     return np.asarray(judged & (logs.sizes <= logs.sizes[~judged].max()))
 
 
-def _same_numbers(logs: Logs, other: Logs) -> Columns:
+def _same_numbers(logs: Logs, other: Logs) -> FitColumns:
     """Return the lists of another file with the item and query numbers of ``logs``; new ones get new numbers."""
     if (logs.queries is None) != (other.queries is None):
         raise LogError(f"{logs.name} and {other.name} must both have queries, or neither")
@@ -117,7 +117,7 @@ def _same_numbers(logs: Logs, other: Logs) -> Columns:
     queries = None
     if logs.queries is not None and other.queries is not None:
         queries = _renumbered(other.queries, logs.query_ids, other.query_ids)
-    return Columns(items=items, clicks=other.clicks, queries=queries, sizes=other.sizes)
+    return FitColumns(items=items, clicks=other.clicks, queries=queries, sizes=other.sizes)
 
 
 def _renumbered(numbers: NDArray[np.int64], known: list[str], ids: list[str]) -> NDArray[np.int64]:
@@ -126,7 +126,7 @@ def _renumbered(numbers: NDArray[np.int64], known: list[str], ids: list[str]) ->
     return np.where(numbers < 0, numbers, table[numbers])
 
 
-def _fitted(kind: type[ClickModel], train: Columns, notes: list[str]) -> ClickModel:
+def _fitted(kind: type[ClickModel], train: FitColumns, notes: list[str]) -> ClickModel:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = kind().fit(**train)
@@ -134,7 +134,7 @@ def _fitted(kind: type[ClickModel], train: Columns, notes: list[str]) -> ClickMo
     return model
 
 
-def _scores(train: Columns, test: Columns, notes: list[str]) -> dict[str, Score]:
+def _scores(train: FitColumns, test: FitColumns, notes: list[str]) -> dict[str, ModelScore]:
     models = {name: _fitted(kind, train, notes) for name, kind in MODELS.items()}
     parts = np.array_split(np.arange(len(test["sizes"])), min(PARTS, len(test["sizes"])))
     likelihoods = {
@@ -145,7 +145,7 @@ def _scores(train: Columns, test: Columns, notes: list[str]) -> dict[str, Score]
     scores = {}
     for name, model in models.items():
         apart = likelihoods[best] - likelihoods[name]
-        scores[name] = Score(
+        scores[name] = ModelScore(
             perplexity=model.perplexity_per_rank(**test),
             conditional_perplexity=model.conditional_perplexity(**test),
             log_likelihood=overall[name],
@@ -155,8 +155,8 @@ def _scores(train: Columns, test: Columns, notes: list[str]) -> dict[str, Score]
     return scores
 
 
-def _part(lists: Columns, rows: NDArray[np.int64]) -> Columns:
+def _part(lists: FitColumns, rows: NDArray[np.int64]) -> FitColumns:
     queries = None if lists["queries"] is None else lists["queries"][rows]
-    return Columns(
+    return FitColumns(
         items=lists["items"][rows], clicks=lists["clicks"][rows], queries=queries, sizes=lists["sizes"][rows]
     )

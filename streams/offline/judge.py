@@ -45,7 +45,7 @@ FEW: Final = 100  # effective lists
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgement:
     """What an estimator says of a policy, and what to beware of."""
 
     estimator: str
@@ -72,7 +72,7 @@ def judge(
     estimator: str = "ubm-ips",
     examination: NDArray[np.float64] | None = None,
     options: Options = PLAIN,
-) -> Verdict:
+) -> Judgement:
     """Return what the policy would have earned per list, by one estimator.
 
     Without ``examination`` the table is learned from the same log, which is said.
@@ -88,7 +88,7 @@ def judge(
         estimates = [_estimate(estimator, logs, found, examination, options, metric) for metric in metrics]
     except NoSupport as error:
         raise LogError(f"{logs.place(_first_without(found, estimator))}: {error}; take another estimator") from error
-    return Verdict(estimator, estimates, notes + _warnings(logs, found, estimator, estimates[0]))
+    return Judgement(estimator, estimates, notes + _warnings(logs, found, estimator, estimates[0]))
 
 
 def logged(log: LoggedLists, interval: Interval) -> dict[str, tuple[float, float, float]]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from learner.evaluate import Estimate, Interval
-from streams.offline.judge import ESTIMATORS, Options, Verdict, judge, logged
+from streams.offline.judge import ESTIMATORS, Judgement, Options, judge, logged
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay
 from streams.parameters.chunks import name_of
@@ -42,18 +42,18 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EvaluationReport:
     """What all the asked estimators say."""
 
     policy: str
     lists: int
     contexts: int
     logged: dict[str, tuple[float, float, float]]
-    verdicts: list[Verdict]
+    verdicts: list[Judgement]
     failed: dict[str, str]
 
 
-def evaluate(request: Request) -> Report:
+def evaluate(request: Request) -> EvaluationReport:
     """Return what a snapshot's policy would have earned on a log; one estimator alone may fail, of many not all."""
     logs = read_logs(request.logs)
     snapshot = read_snapshot(request.policy, request.bucket)
@@ -71,7 +71,7 @@ def evaluate(request: Request) -> Report:
                 failed[name] = str(error)
         if not verdicts:
             raise LogError("; ".join(failed.values()))
-        return Report(
+        return EvaluationReport(
             name_of(snapshot), len(logs), found.contexts, logged(found.log, options.interval), verdicts, failed
         )
     except ExaminationError as error:
@@ -82,7 +82,7 @@ def evaluate(request: Request) -> Report:
         raise EvaluateError(str(error)) from error
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: EvaluationReport, console: Console) -> None:
     """Print a report for people."""
     table = Table(
         title=f"{report.policy} on {report.lists} logged lists in {report.contexts} contexts",
@@ -109,7 +109,7 @@ def show(report: Report, console: Console) -> None:
         console.print(f"no estimate: {name}: {reason}", markup=False, highlight=False)
 
 
-def as_json(report: Report) -> str:
+def as_json(report: EvaluationReport) -> str:
     """Return a report as one line for programs."""
     return json.dumps(
         {

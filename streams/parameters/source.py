@@ -10,7 +10,7 @@ class SnapshotMissing(LookupError):
     """No snapshot where one was looked for."""
 
 
-class Source(Protocol):
+class SnapshotSource(Protocol):
     """Where a ranker gets its snapshots from."""
 
     def newest(self, bucket: str, *, after: Version | None = None) -> Snapshot | None:

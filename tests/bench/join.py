@@ -75,7 +75,7 @@ def run(lists: int) -> None:
             until += 1
         join.add_clicks(clicks[tapped:until])
         tapped = until
-        samples += join.cut(min(join.impressions.clock, join.clicks.clock)).samples
+        samples += join.checkpoint(min(join.impressions.clock, join.clicks.clock)).samples
     joining = time.process_time() - started
     started = time.process_time()
     size = sum(len(encode(batch)) for batch in samples)

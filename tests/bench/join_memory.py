@@ -76,7 +76,7 @@ def run(lists: int) -> None:
     fill(join, lists)
     gc.collect()
     each = (psutil.Process().memory_info().rss - before) / lists
-    commit = join.cut(T0).commit
+    commit = join.checkpoint(T0).commit
     del join
     spent = fill(new_join(commit), lists)
     print(f"join_open_list {each:.0f} B")

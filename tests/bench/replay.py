@@ -20,7 +20,7 @@ from streams.learn.partition_learner import samples_of
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock
 from streams.logs.record import LogRecord
-from streams.replay.job.part import Plan
+from streams.replay.job.part import ReplayPlan
 from streams.replay.job.replay import open_source, plan_of, replay
 from streams.settings.bucket import Bucket
 from streams.settings.settings import Settings
@@ -70,22 +70,22 @@ def click(offset: int, at: int, n: int, position: int) -> LogRecord:
 def write_samples(archive: Archive) -> None:
     """Write what the join makes of the events."""
     from streams.events.acceptance import Acceptance
-    from streams.join.merge import cuts
+    from streams.join.merge import checkpoints
     from streams.join.session_join import SessionJoin
 
     archive.add_topic("samples", partitions=1)
     writer = LogWriter(archive.log("samples", 0))
     join = SessionJoin(Acceptance(SETTINGS.buckets, future_ms=300_000), wait_ms=600_000, lateness_ms=600_000)
     stops = {topic: archive.log(topic, 0).end for topic in ("impressions", "clicks")}
-    for cut in cuts(join, lambda topic, *bounds: archive.log(topic, 0).read(*bounds), stops, finish=True):
-        if cut.samples:
-            values = [encode(batch) for batch in cut.samples]
+    for checkpoint in checkpoints(join, lambda topic, *bounds: archive.log(topic, 0).read(*bounds), stops, finish=True):
+        if checkpoint.samples:
+            values = [encode(batch) for batch in checkpoint.samples]
             first = writer.next_offset
             writer.append(LogBlock.of([LogRecord(first + n, 0, b"ubm", value) for n, value in enumerate(values)]))
     writer.close()
 
 
-def planned(folder: str, kind: str) -> Plan:
+def planned(folder: str, kind: str) -> ReplayPlan:
     return plan_of(open_source(folder, SETTINGS), SETTINGS, samples=kind == "samples")[0]
 
 

@@ -11,8 +11,8 @@ from shown import CLICKED_ONCE, K, Writer, batch, buckets, impression, now_ms, s
 from schemas.records import Click, DeadLetter
 from streams.dashboard.feed import Feed
 from streams.dashboard.job import kafka_source
-from streams.dashboard.job.kafka_source import KafkaSource
-from streams.dashboard.job.state import State, View
+from streams.dashboard.job.kafka_source import KafkaFollower
+from streams.dashboard.job.state import PageView, State
 from streams.dashboard.rates import CLICKS, LISTS
 
 
@@ -40,7 +40,7 @@ def counts(state, field):
 
 def test_more_samples_than_can_be_read_are_an_even_share_of_every_bucket(settings_for):
     settings, clock = settings_for(buckets=buckets(3), partitions=3, wait_s=5, lateness_s=5), Clock()
-    writer, source = Writer(settings), KafkaSource(settings, clock=clock, samples_per_s=20)
+    writer, source = Writer(settings), KafkaFollower(settings, clock=clock, samples_per_s=20)
     state = State(settings, source_name="busy", clock=clock)
     records, letters, shares = [80, 10, 20], 0, []
     for second in range(12):
@@ -71,7 +71,7 @@ def test_more_samples_than_can_be_read_are_an_even_share_of_every_bucket(setting
         writer.put("samples", batch("b01", CLICKED_ONCE, clock.ms - 6000, signs=[-1] * 4), clock.ms, 1)
     writer.done()
     follow(source, state)
-    news = json.loads(Feed(View("all", "b01")).message(state))
+    news = json.loads(Feed(PageView("all", "b01")).message(state))
     assert min(value for _, values in news["ctr"]["bins"] for value in values) >= 0
     assert min(news["positions"]["is"]["rows"], default=0) >= 0
     source.close()
@@ -87,7 +87,7 @@ def test_a_long_history_is_read_in_pieces_that_stand_for_all_of_it(settings_for,
         if back % 4 == 0:
             writer.lists("b01", [[0] * K], at_ms, partition=1)
     writer.done()
-    source, state = KafkaSource(settings, clock=clock), State(settings, source_name="long", clock=clock)
+    source, state = KafkaFollower(settings, clock=clock), State(settings, source_name="long", clock=clock)
     assert follow(source, state).history_share == pytest.approx(400 / 3750, rel=0.1)
     lists = counts(state, LISTS)
     assert lists[0] == pytest.approx(12_000, rel=0.15)
@@ -101,7 +101,7 @@ def test_a_long_history_is_read_in_pieces_that_stand_for_all_of_it(settings_for,
 def test_freshness_is_right_when_not_every_list_can_be_read(settings_for, lists_per_s, seconds):
     """One click in five lists, joined after 5 s, learned and published at once, and served after half a second."""
     settings, clock = settings_for(buckets=buckets(1), partitions=1, wait_s=5, lateness_s=5), Clock()
-    writer, source = Writer(settings), KafkaSource(settings, clock=clock, events_per_s=50)
+    writer, source = Writer(settings), KafkaFollower(settings, clock=clock, events_per_s=50)
     state, bucket, gaps = State(settings, source_name="busy", clock=clock), settings.buckets["b00"], 0
     for second in range(seconds):
         published = clock.ms + 100

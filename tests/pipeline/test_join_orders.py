@@ -59,16 +59,16 @@ class Polls:
             records = self.consumers[name].poll(timeout_ms=1000, max_records=most).get(self.places[name], [])
             getattr(self.join, f"add_{name}")(records, self.at(name))
 
-    def cut(self):
+    def checkpoint(self):
         if self.join.rebuilding:
             return
         last = max(self.join.impressions.clock, self.join.clicks.clock)
-        cut = self.join.cut(last + self.rng.randrange(-HORIZON_MS, HORIZON_MS))
-        for batch in cut.samples:
+        checkpoint = self.join.checkpoint(last + self.rng.randrange(-HORIZON_MS, HORIZON_MS))
+        for batch in checkpoint.samples:
             for entry, count in lists_of(batch).items():
                 self.net[entry] = self.net.get(entry, 0) + count
-        assert cut.commit.ledger.balanced
-        self.commit = cut.commit
+        assert checkpoint.commit.ledger.balanced
+        self.commit = checkpoint.commit
 
     def at_end(self):
         return all(self.at(name) >= self.ends[place] for name, place in self.places.items())
@@ -88,12 +88,12 @@ def test_any_poll_order_gives_the_same_net(logs, seed):
         while not polls.at_end() or polls.join.rebuilding:
             polls.poll("impressions" if rng.random() < lean else "clicks")
             if rng.random() < 0.3:
-                polls.cut()
+                polls.checkpoint()
             if restarts and rng.random() < 0.02:
                 restarts -= 1
                 polls.restart()
         polls.join.idle(impressions_ms=1 << 45, clicks_ms=1 << 45)
-        polls.cut()
+        polls.checkpoint()
     finally:
         polls.close()
     assert {entry: count for entry, count in polls.net.items() if count} == wanted

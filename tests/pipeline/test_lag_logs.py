@@ -14,7 +14,7 @@ from schemas.codec import encode
 from schemas.records import Progress
 from streams.broker import topics
 from streams.broker.clients import admin
-from streams.join.clock import Place
+from streams.join.clock import LogPosition
 from streams.lag.facts import Unread
 from streams.lag.job.count import Counted, count
 from streams.lag.job.logs import reader
@@ -110,7 +110,7 @@ def test_the_join_is_measured_from_where_it_processed_to(settings_for, reader_of
     write(settings, names.impressions, [b"x"] * 10)
     an_hour_ago = round(time.time() * 1000) - 3_600_000
     assert lag_of(reader_of(settings), "join", names.impressions).transaction is None
-    join_commit(settings, position=8, place=Place(2, an_hour_ago, 0))
+    join_commit(settings, position=8, place=LogPosition(2, an_hour_ago, 0))
     reader = reader_of(settings)
     found = lag_of(reader, "join", names.impressions)
     assert (found.committed, found.position, found.lag) == (2, 8, 2)

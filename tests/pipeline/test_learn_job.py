@@ -17,7 +17,7 @@ from sample_batches import SampleWriter, all_algorithms, make_batch
 
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
-from streams.broker.partitioner import home
+from streams.broker.partitioner import partition_of
 from streams.learn.job.app import free_port
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.job.rounds import Delivered, Learning
@@ -77,7 +77,7 @@ def test_samples_become_snapshots_bit_by_bit_and_aborted_ones_never(started):
     for name, snapshot in reader.snapshots.items():
         model = restore(settings.buckets[name], snapshot)
         np.testing.assert_array_equal(snapshot.theta_array, model.theta)
-        assert snapshot.samples_partition == home(name, settings.partitions)
+        assert snapshot.samples_partition == partition_of(name, settings.partitions)
         assert snapshot.samples_offset == reader.progress[snapshot.samples_partition].next_offset
     assert jobs.terminate(worker, timeout_s=10) == 0
 
@@ -115,7 +115,9 @@ def test_poison_becomes_dead_letters_and_the_stream_goes_on(started):
     wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
     letters = [decode(record.value, DeadLetter) for record in committed(settings, Topics.of(settings).dead_letters)]
     assert [letter.value for letter in sorted(letters, key=lambda letter: letter.offset)] == poison
-    assert {(letter.topic, letter.partition) for letter in letters} == {(Topics.of(settings).samples, home("ubm", 4))}
+    assert {(letter.topic, letter.partition) for letter in letters} == {
+        (Topics.of(settings).samples, partition_of("ubm", 4))
+    }
     assert all(letter.reason for letter in letters)
 
 
@@ -180,8 +182,8 @@ def test_health_pages(started, tmp_path):
         wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
         assert page("/livez") == (200, "ok\n")
         figures = page("/metrics")[1]
-        offset = reader.progress[home("ubm", 4)].next_offset
-        assert f'glimpse_learn_next_offset{{partition="{home("ubm", 4)}"}} {offset}' in figures
+        offset = reader.progress[partition_of("ubm", 4)].next_offset
+        assert f'glimpse_learn_next_offset{{partition="{partition_of("ubm", 4)}"}} {offset}' in figures
         assert f'glimpse_snapshot_rounds{{bucket="ubm"}} {reader.snapshots["ubm"].rounds}' in figures
         wait_until(lambda: 'glimpse_learn_lagging{partition="0"} 0' in page("/metrics")[1], timeout_s=5, jobs=jobs)
         assert (other := Jobs(replace(settings, web_port=port), tmp_path / "web")).start("learn").wait(15) != 0

@@ -17,7 +17,7 @@ from kafka.admin import KafkaAdminClient
 from traffic import DIM, K, examination, publish, traffic
 
 from streams.broker import topics
-from streams.broker.partitioner import home
+from streams.broker.partitioner import partition_of
 from streams.learn.partition_learner import samples_of
 from streams.ledger.job.audit import audit
 from streams.ledger.job.unlearn import read_samples, unlearn
@@ -190,7 +190,7 @@ def test_a_wave_is_taken_back_while_the_learner_runs_and_the_ledger_balances(liv
     """From here on each test changes what is learned."""
     settings, archive, wanted, toml = live
     source = ArchiveSource(archive)
-    shown = [batch.shown_at_ms_array.min() for _, batch in read_samples(source, home("ubm", 2), "ubm")]
+    shown = [batch.shown_at_ms_array.min() for _, batch in read_samples(source, partition_of("ubm", 2), "ubm")]
     start, stop = time_text(int(min(shown)) + 40_000), time_text(int(min(shown)) + 90_000)
 
     def glimpse(*words: str) -> subprocess.CompletedProcess[str]:
@@ -212,7 +212,7 @@ def test_a_wave_is_taken_back_while_the_learner_runs_and_the_ledger_balances(liv
         done = glimpse("unlearn", "--bucket", "ubm", "--from", start, "--to", stop, "--yes")
         assert f"{lists} lists were taken back" in done.stdout, done.stderr
         model = BUCKETS["ubm"].model()
-        for _, batch in read_samples(source, home("ubm", 2), "ubm"):
+        for _, batch in read_samples(source, partition_of("ubm", 2), "ubm"):
             for index, at in enumerate(batch.shown_at_ms_array.tolist()):
                 if not parse_time(start) <= at < parse_time(stop):
                     model.learn(samples_of(batch)[index : index + 1])
@@ -234,14 +234,17 @@ def test_a_wave_is_taken_back_while_the_learner_runs_and_the_ledger_balances(liv
 
 def wave(archive) -> dict[str, int]:
     """A range of time in the middle of the run."""
-    shown = [batch.shown_at_ms_array.min() for _, batch in read_samples(ArchiveSource(archive), home("ubm", 2), "ubm")]
+    shown = [
+        batch.shown_at_ms_array.min()
+        for _, batch in read_samples(ArchiveSource(archive), partition_of("ubm", 2), "ubm")
+    ]
     return {"from_ms": int(min(shown)) + 20_000, "to_ms": int(min(shown)) + 30_000}
 
 
 def test_nothing_is_taken_back_behind_an_open_transaction(live):
     """It would hide what was taken back before, so that a second time took it back twice."""
     settings, archive, _, _ = live
-    partition, samples = home("ubm", 2), Topics.of(settings).samples
+    partition, samples = partition_of("ubm", 2), Topics.of(settings).samples
     producer = KafkaProducer(**settings.kafka_client(), transactional_id=f"{settings.topic_prefix}slow")
     producer.init_transactions()
     source = KafkaSource(settings)

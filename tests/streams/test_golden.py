@@ -17,7 +17,7 @@ import pytest
 from schemas.codec import encode
 from streams.events.acceptance import Acceptance
 from streams.join.session_join import SessionJoin
-from streams.learn.partition_learner import Log, PartitionLearner
+from streams.learn.partition_learner import PartitionLearner, SamplesPartition
 
 LOGS = "82f3c0970f777e1d152db380cbbfb1f74a1e8552e210470da0fc70245c90d1d1"
 SNAPSHOTS = {
@@ -55,7 +55,7 @@ class Pipeline:
         accept = Acceptance(golden.BUCKETS, future_ms=golden.FUTURE_MS)
         times = {"wait_ms": golden.WAIT_MS, "lateness_ms": golden.LATENESS_MS}
         self.joins = [SessionJoin(accept, **times, partition=number) for number in range(golden.PARTITIONS)]
-        self.learner = PartitionLearner(golden.BUCKETS, Log("samples", "golden"))
+        self.learner = PartitionLearner(golden.BUCKETS, SamplesPartition("samples", "golden"))
         self.samples, self.refused, self.written = sha256(), [], 0
 
     def read(self, step: Step) -> None:
@@ -63,22 +63,22 @@ class Pipeline:
         join = self.joins[partition]
         add = {"impressions": join.add_impressions, "clicks": join.add_clicks}[log]
         add(records, records[-1].offset + 1 if records else None)
-        self.cut(partition, clock_ms)
+        self.checkpoint(partition, clock_ms)
 
-    def cut(self, partition: int, clock_ms: int) -> None:
-        cut = self.joins[partition].cut(clock_ms)
-        values = [encode(batch) for batch in cut.samples]
+    def checkpoint(self, partition: int, clock_ms: int) -> None:
+        checkpoint = self.joins[partition].checkpoint(clock_ms)
+        values = [encode(batch) for batch in checkpoint.samples]
         for value in values:
             self.samples.update(f"{len(value)}\n".encode() + value)
         self.learner.apply(golden.Record(self.written + n, 0, None, value) for n, value in enumerate(values))
         self.written += len(values)
-        self.refused += [f"{letter.topic} {letter.partition} {letter.offset}" for letter in cut.dead_letters]
-        self.refused += [f"late {partition} {click.offset}" for click in cut.late_clicks]
+        self.refused += [f"{letter.topic} {letter.partition} {letter.offset}" for letter in checkpoint.dead_letters]
+        self.refused += [f"late {partition} {click.offset}" for click in checkpoint.late_clicks]
 
     def finish(self) -> None:
         for partition, join in enumerate(self.joins):
             join.idle(impressions_ms=FOREVER_MS, clicks_ms=FOREVER_MS)
-            self.cut(partition, FOREVER_MS)
+            self.checkpoint(partition, FOREVER_MS)
 
     def snapshots(self) -> dict[str, str]:
         snapshots, _, dead_letters = self.learner.publish(now_ms=0)

@@ -11,7 +11,7 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern
 from kafka.structs import OffsetAndMetadata
 
 from streams.broker.clients import admin
-from streams.join.clock import Place
+from streams.join.clock import LogPosition
 from streams.join.commit import Commit, LogPart
 from streams.lag.job.reader import LagReader
 from streams.lag.report import PartitionLag
@@ -53,7 +53,7 @@ def join_commit(settings, *, position, place=None) -> None:
         described = {topic["name"]: str(topic["topic_id"]) for topic in client.describe_topics([*astuple(names)[:2]])}
     ids = described[names.impressions], described[names.clicks]
     (offset, metadata), _ = Commit(
-        LogPart(place or Place(0, 0, 0), position, 0, []), LogPart.beginning(0), "rules"
+        LogPart(place or LogPosition(0, 0, 0), position, 0, []), LogPart.beginning(0), "rules"
     ).encode(ids)
     commit(settings, settings.topic_prefix + "glimpse-join", names.impressions, offset, metadata)
 

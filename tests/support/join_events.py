@@ -48,13 +48,13 @@ class World:
     def click(self, position, at=1.0, *, name="i", arrives=None, reward=1.0):
         self.give("clicks", Click(name, "s", position, T0 + round(1000 * at), reward), at, arrives)
 
-    def cut(self, at):
-        return self.join.cut(T0 + round(1000 * at))
+    def checkpoint(self, at):
+        return self.join.checkpoint(T0 + round(1000 * at))
 
     def rows(self, at):
         """Close up to ``at``; return (sign, rewards, last clicks) of each list that came out."""
         found = []
-        for batch in self.cut(at).samples:
+        for batch in self.checkpoint(at).samples:
             ends = np.cumsum(batch.sizes_array, dtype=int)
             for sign, start, stop in zip(batch.signs_array.tolist(), ends - batch.sizes_array, ends, strict=True):
                 rewards, last = batch.rewards_array[start:stop], batch.last_clicks_array[start:stop]

@@ -13,7 +13,7 @@ import numpy as np
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join.checkpoint import Cut
+from streams.join.checkpoint import Checkpoint
 from streams.join.commit import Commit
 from streams.join.session_join import SessionJoin
 from streams.settings.bucket import Bucket
@@ -154,25 +154,25 @@ class Reader:
             self.feed("impressions", 2)
             self.feed("clicks", 3)
 
-    def cut(self, clock: int) -> None:
+    def checkpoint(self, clock: int) -> None:
         self.take(self.join_cut(clock))
 
-    def cut_a_little(self, clock: int) -> None:
+    def checkpoint_a_little(self, clock: int) -> None:
         """One list, or those of one time."""
         self.take(self.join_cut(clock, most_bytes=1))
 
-    def join_cut(self, clock: int, **options: int) -> Cut:
+    def join_cut(self, clock: int, **options: int) -> Checkpoint:
         self.rebuild()
-        return self.join.cut(clock, **options)
+        return self.join.checkpoint(clock, **options)
 
-    def take(self, cut: Cut) -> None:
-        for batch in cut.samples:
+    def take(self, checkpoint: Checkpoint) -> None:
+        for batch in checkpoint.samples:
             self.samples.update(signed_lists(batch))
-        self.dead.update((letter.topic, letter.offset) for letter in cut.dead_letters)
-        self.late.update(record.offset for record in cut.late_clicks)
+        self.dead.update((letter.topic, letter.offset) for letter in checkpoint.dead_letters)
+        self.late.update(record.offset for record in checkpoint.late_clicks)
         assert self.join.ledger.balanced
-        assert cut.commit.ledger == self.join.ledger
-        self.commit = cut.commit
+        assert checkpoint.commit.ledger == self.join.ledger
+        self.commit = checkpoint.commit
 
     def idle(self, which: int) -> None:
         """A log that was read to its end is as far as its next record will be."""
@@ -196,7 +196,7 @@ class Reader:
         for name, log in self.logs.items():
             self.feed(name, len(log))
         self.idle(3)
-        self.cut(0)
+        self.checkpoint(0)
 
 
 def logged(entry: tuple) -> Logged:
@@ -257,7 +257,7 @@ def random_plan(rng: Random) -> list[tuple[str, int]]:
     for _ in range(80):
         plan.append(("impressions" if rng.random() < lean else "clicks", rng.randint(1, 8)))
         if rng.random() < 0.5:
-            how = rng.choice(["cut", "cut", "cut_a_little"])
+            how = rng.choice(["checkpoint", "checkpoint", "checkpoint_a_little"])
             plan.append((how, rng.choice([0, rng.randint(20, 200)])))
         if rng.random() < 0.15:
             plan.append(("idle", rng.randint(0, 3)))

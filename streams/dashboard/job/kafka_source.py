@@ -19,7 +19,7 @@ from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from streams.broker.topics import described
 from streams.dashboard.job.piece_reader import ANSWER_MS, PieceReader, clients
-from streams.dashboard.pieces import Allowance, Piece, spread, that_fit, thinned
+from streams.dashboard.pieces import Piece, TokenBucket, spread, that_fit, thinned
 from streams.dashboard.source import Look
 from streams.logs.source import SourceAway
 from streams.settings.settings import Settings
@@ -42,7 +42,7 @@ PAST_MS += [minute * MINUTE_MS for minute in range(30, -1, -1)]
 Places = dict[TopicPartition, int]
 
 
-class KafkaSource:
+class KafkaFollower:
     """Reads the pipeline's topics without joining a group, committing or writing anything.
 
     Parameters
@@ -72,7 +72,7 @@ class KafkaSource:
         self._settings, self._clock = settings, clock
         self._history_s, self._bytes_per_s, self._samples_per_s = history_s, bytes_per_s, samples_per_s
         self._events_per_s = events_per_s
-        self._allowed = {topic: Allowance(events_per_s * SAVED_S / len(EVENTS)) for topic in EVENTS}
+        self._allowed = {topic: TokenBucket(events_per_s * SAVED_S / len(EVENTS)) for topic in EVENTS}
         self._chance = random.Random(0)
         self._topics = {settings.topic_prefix + topic: topic for topic in TOPICS}
         self._asker: Any = None  # assigned to all and never polled: a consumer forgets where its other topics are

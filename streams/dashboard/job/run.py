@@ -11,11 +11,11 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 
-from streams.dashboard.archive_source import ArchiveSource
-from streams.dashboard.job.kafka_source import KafkaSource
+from streams.dashboard.archive_source import ArchiveFollower
+from streams.dashboard.job.kafka_source import KafkaFollower
 from streams.dashboard.job.server import DashboardServer
 from streams.dashboard.job.state import State
-from streams.dashboard.source import Source
+from streams.dashboard.source import Follower
 from streams.lag.job.reader import LagReader
 from streams.logs.archive import Archive
 from streams.logs.source import SourceAway
@@ -49,7 +49,7 @@ class Dashboard:
     def __init__(
         self,
         settings: Settings,
-        source: Source,
+        source: Follower,
         *,
         lag: Lag | None = None,
         host: str = "127.0.0.1",
@@ -128,13 +128,13 @@ class Dashboard:
 def of_kafka(settings: Settings, **options: Any) -> Dashboard:
     """Return the dashboard of a live pipeline; ``options`` are those of ``Dashboard``."""
     reader = LagReader(settings)
-    return Dashboard(settings, KafkaSource(settings), lag=lambda: reader.read().to_dict(), **options)
+    return Dashboard(settings, KafkaFollower(settings), lag=lambda: reader.read().to_dict(), **options)
 
 
 def of_archive(settings: Settings, path: Path, **options: Any) -> Dashboard:
     """Return the dashboard of archived topics; a directory that is none is refused."""
     Archive.open(path)
-    return Dashboard(settings, ArchiveSource(path), **options)
+    return Dashboard(settings, ArchiveFollower(path), **options)
 
 
 def serve(dashboard: Dashboard, *, say: Callable[[str], None]) -> int:

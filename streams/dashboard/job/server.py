@@ -13,7 +13,7 @@ from time import monotonic
 from urllib.parse import parse_qs, urlsplit
 
 from streams.dashboard.feed import Feed
-from streams.dashboard.job.state import State, View
+from streams.dashboard.job.state import PageView, State
 from streams.web.access import HEADERS, Access, is_loopback
 from streams.web.server import WebError, WebThread
 
@@ -98,7 +98,7 @@ class DashboardServer(WebThread):
             number = query.get("reason", [""])[0]
             return self.state.letters.of_reason(int(number)) if number.isdecimal() else None
 
-    def follow(self, view: View, write: Callable[[str], None]) -> None:
+    def follow(self, view: PageView, write: Callable[[str], None]) -> None:
         """Write messages of server-sent events as there is news, until the server stops or the page is gone."""
         feed, version = Feed(view), -1
         write("retry: 1000\n\n")
@@ -140,7 +140,7 @@ def handler(server: DashboardServer) -> type[BaseHTTPRequestHandler]:
                 kind = KINDS["." + url.path.rpartition(".")[2]] if url.path != "/" else KINDS[".html"]
                 self._answer(200, server.files[url.path], kind)
             elif url.path == "/events":
-                self._stream(View(query.get("window", [""])[0], query.get("bucket", [""])[0]))
+                self._stream(PageView(query.get("window", [""])[0], query.get("bucket", [""])[0]))
             elif url.path == "/letters" or url.path.startswith("/letters/"):
                 found = server.letters(url.path.removeprefix("/letters").strip("/"), query)
                 self._answer(404 if found is None else 200, json.dumps(found).encode(), "application/json")
@@ -165,7 +165,7 @@ def handler(server: DashboardServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def _stream(self, view: View) -> None:
+        def _stream(self, view: PageView) -> None:
             if not server.join_stream():
                 self._answer(503, f"{MOST_STREAMS} pages are open already\n".encode())
                 return

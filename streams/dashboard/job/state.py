@@ -15,8 +15,8 @@ from schemas.records import Click, Impression, SampleBatch
 from streams.dashboard.click_delays import ClickDelays
 from streams.dashboard.detail import detail
 from streams.dashboard.letters import Letters
-from streams.dashboard.loop import Loop
-from streams.dashboard.rates import WINDOWS, Columns, Rates
+from streams.dashboard.loop import FreshnessLoop
+from streams.dashboard.rates import WINDOWS, RateColumns, Rates
 from streams.dashboard.recent import SPAN_MS
 from streams.dashboard.rounding import short
 from streams.dashboard.snapshots_view import Snapshots
@@ -32,7 +32,7 @@ SKEW_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PageView:
     """What one page wants to see; without a window, the one that fits."""
 
     window: str = ""
@@ -64,13 +64,13 @@ class State:
     ) -> None:
         self.settings, self.source_name, self._clock = settings, source_name, clock
         self.consumers = consumers
-        self.columns = Columns(settings.buckets)
+        self.columns = RateColumns(settings.buckets)
         self.rates = Rates(settings.buckets, self.columns)
         self.snapshots = Snapshots()
         self.letters = Letters()
         self.throughput = Throughput()
         self.click_delays = ClickDelays(settings.horizon_s)
-        self.loop = Loop(settings.horizon_s)
+        self.loop = FreshnessLoop(settings.horizon_s)
         self.changed = Condition()  # held by whoever reads or writes; notified on news
         self.version = 0
         self._look = Look(at_ms=0)
@@ -173,7 +173,7 @@ class State:
             self.changed.wait_for(lambda: self.version != version, timeout_s)
             return self.version
 
-    def sections(self, view: View) -> dict[str, Any]:
+    def sections(self, view: PageView) -> dict[str, Any]:
         """Return the parts of the page for a view; to be called while holding ``changed``."""
         names = self.columns.names
         bucket = view.bucket if view.bucket in names else (names[0] if names else "")

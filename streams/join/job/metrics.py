@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from schemas.records import DeadLetter
-from streams.join.checkpoint import Cut
+from streams.join.checkpoint import Checkpoint
 from streams.join.ledger import Ledger
 from streams.web.metrics import Metrics
 
@@ -91,17 +91,19 @@ class JoinMetrics:
         for counter in (self._early, self._orphans):
             counter.add(0, partition=partition)
 
-    def cut(self, partition: int, cut: Cut, *, kept: int, behind: tuple[int, int], now_ms: int) -> None:
+    def checkpoint(
+        self, partition: int, checkpoint: Checkpoint, *, kept: int, behind: tuple[int, int], now_ms: int
+    ) -> None:
         """Take in what one partition has written."""
-        self._count(partition, cut.commit.ledger)
-        self._early.add(cut.early_clicks, partition=partition)
-        self._orphans.add(cut.orphan_clicks, partition=partition)
+        self._count(partition, checkpoint.commit.ledger)
+        self._early.add(checkpoint.early_clicks, partition=partition)
+        self._orphans.add(checkpoint.orphan_clicks, partition=partition)
         self.stands(partition, kept=kept, behind=behind)
-        self._count_refusals(cut.dead_letters)
-        for batch in cut.samples:
+        self._count_refusals(checkpoint.dead_letters)
+        for batch in checkpoint.samples:
             if not (batch.signs_array < 0).any():  # a correction says nothing about how fast the join is
                 self._join_delay.observe_all((now_ms - batch.shown_at_ms_array) / 1000)
-        self._click_delay.observe_all(np.maximum(cut.click_delays_ms, 0) / 1000)
+        self._click_delay.observe_all(np.maximum(checkpoint.click_delays_ms, 0) / 1000)
 
     def stands(self, partition: int, *, kept: int, behind: tuple[int, int]) -> None:
         """Note how many lists are in memory, and how many offsets of the two logs are still to be joined."""

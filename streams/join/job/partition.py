@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from streams.join.checkpoint import Cut
+from streams.join.checkpoint import Checkpoint
 from streams.join.clock import LogClock
 from streams.join.commit import Commit
 from streams.join.session_join import SessionJoin
@@ -20,8 +20,8 @@ AHEAD_MS = 2_000  # how far one log may run ahead of the other while there is a 
 Entries = tuple[tuple[int, str], tuple[int, str]]  # offset and metadata, of impressions and of clicks
 
 
-class Log:
-    """One log of a pair: its fetched records that are not joined yet, and how far it was fetched."""
+class InputLog:
+    """One of the two logs: its fetched records that are not joined yet, and how far it was fetched."""
 
     def __init__(self, clock: LogClock, add: Callable[[Sequence[Any], int | None], None], processed: int) -> None:
         self.clock, self._add, self._processed = clock, add, processed
@@ -72,19 +72,19 @@ class Log:
             self._add(records, None)
 
 
-class Pair:
+class PartitionJoin:
     """The join of one partition with its two logs."""
 
     def __init__(self, join: SessionJoin, resume: Commit) -> None:
         self.join = join
-        self.impressions = Log(join.impressions, join.add_impressions, resume.impressions.processed)
-        self.clicks = Log(join.clicks, join.add_clicks, resume.clicks.processed)
+        self.impressions = InputLog(join.impressions, join.add_impressions, resume.impressions.processed)
+        self.clicks = InputLog(join.clicks, join.add_clicks, resume.clicks.processed)
         self.committed: Entries | None = None  # what the broker has of this partition
         self.moved_to = resume.impressions.processed, resume.clicks.processed  # by what it has
         self.committed_at = time.monotonic()
 
     @property
-    def logs(self) -> tuple[Log, Log]:
+    def logs(self) -> tuple[InputLog, InputLog]:
         """Impressions and clicks."""
         return self.impressions, self.clicks
 
@@ -96,7 +96,7 @@ class Pair:
             fed = True
         return fed
 
-    def _next(self) -> Log | None:
+    def _next(self) -> InputLog | None:
         if self.join.rebuilding:  # in the end both logs stand exactly where they stood
             ready = [log for log in self.logs if log.next_at() is not None and not log.rebuilt]
         else:
@@ -116,19 +116,19 @@ class Pair:
         quiet_before = time.monotonic() - QUIET_S
         return min(now_ms if log.at_end and log.heard_at < quiet_before else log.clock.clock for log in self.logs)
 
-    def is_news(self, cut: Cut, entries: Entries) -> bool:
-        """Return whether a cut is worth a transaction: something to write, or a log that was read on."""
-        if cut.samples or cut.dead_letters or cut.late_clicks or self.committed is None:
+    def is_due(self, checkpoint: Checkpoint, entries: Entries) -> bool:
+        """Return whether a checkpoint is worth a transaction: something to write, or a log that was read on."""
+        if checkpoint.samples or checkpoint.dead_letters or checkpoint.late_clicks or self.committed is None:
             return True
-        if (cut.commit.impressions.processed, cut.commit.clicks.processed) != self.moved_to:
+        if (checkpoint.commit.impressions.processed, checkpoint.commit.clicks.processed) != self.moved_to:
             return True
         return entries != self.committed and time.monotonic() - self.committed_at > CLOCKS_EVERY_S
 
-    def written(self, cut: Cut, entries: Entries) -> None:
-        """Note that a cut is committed."""
+    def written(self, checkpoint: Checkpoint, entries: Entries) -> None:
+        """Note that a checkpoint is committed."""
         self.committed, self.committed_at = entries, time.monotonic()
-        self.moved_to = cut.commit.impressions.processed, cut.commit.clicks.processed
+        self.moved_to = checkpoint.commit.impressions.processed, checkpoint.commit.clicks.processed
 
-    def cut(self, now_ms: int, *, most_bytes: int) -> Cut:
+    def checkpoint(self, now_ms: int, *, most_bytes: int) -> Checkpoint:
         """Return what is to be written now; of the lists that close, so many bytes."""
-        return self.join.cut(self.closing_clock(now_ms), most_bytes=most_bytes)
+        return self.join.checkpoint(self.closing_clock(now_ms), most_bytes=most_bytes)

@@ -36,7 +36,7 @@ def parse_start(start: str | None) -> str | int | None:
 
 def resume_from(
     consumer: KafkaConsumer,
-    pair: tuple[TopicPartition, TopicPartition],
+    inputs: tuple[TopicPartition, TopicPartition],
     committed: tuple[Any, Any],
     topic_ids: tuple[str, str],
     *,
@@ -44,13 +44,13 @@ def resume_from(
     start: str | int | None,
 ) -> tuple[Commit, str]:
     """Return the commit to go on from and how it was found; refuse if there is none and nobody said where to begin."""
-    why = f"partition {pair[0].partition} has no committed offset (they expire a week after a group has gone)"
+    why = f"partition {inputs[0].partition} has no committed offset (they expire a week after a group has gone)"
     if None not in committed:
         try:
             commit, made_for = Commit.decode(*committed)
             if made_for == topic_ids:
                 return commit, "its commit"
-            why = f"{pair[0].topic} or {pair[1].topic} was made anew since the last commit (other topic id)"
+            why = f"{inputs[0].topic} or {inputs[1].topic} was made anew since the last commit (other topic id)"
         except BadCommit as error:
             why = str(error)
     if start is None:
@@ -59,17 +59,19 @@ def resume_from(
             "samples already; --from latest loses what was written before now; --from TIME loses what came before it "
             "and repeats what was joined after it"
         )
-    offsets = _offsets(consumer, pair, start)
-    return Commit.beginning(rules, impressions=offsets[pair[0]], clicks=offsets[pair[1]]), f"--from {start}, as {why}"
+    offsets = _offsets(consumer, inputs, start)
+    return Commit.beginning(
+        rules, impressions=offsets[inputs[0]], clicks=offsets[inputs[1]]
+    ), f"--from {start}, as {why}"
 
 
 def _offsets(
-    consumer: KafkaConsumer, pair: tuple[TopicPartition, TopicPartition], start: str | int
+    consumer: KafkaConsumer, inputs: tuple[TopicPartition, TopicPartition], start: str | int
 ) -> Mapping[TopicPartition, int]:
     if start == "earliest":
-        return dict(consumer.beginning_offsets(list(pair), timeout_ms=10_000))
-    ends = consumer.end_offsets(list(pair), timeout_ms=10_000)
+        return dict(consumer.beginning_offsets(list(inputs), timeout_ms=10_000))
+    ends = consumer.end_offsets(list(inputs), timeout_ms=10_000)
     if start == "latest":
         return dict(ends)
-    found = consumer.offsets_for_times(dict.fromkeys(pair, start), timeout_ms=10_000)
-    return {place: found[place].offset if found.get(place) else ends[place] for place in pair}
+    found = consumer.offsets_for_times(dict.fromkeys(inputs, start), timeout_ms=10_000)
+    return {place: found[place].offset if found.get(place) else ends[place] for place in inputs}

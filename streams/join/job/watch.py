@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from streams.join.checkpoint import Cut
+from streams.join.checkpoint import Checkpoint
 from streams.join.job.metrics import JoinMetrics
-from streams.join.job.partition import Pair
+from streams.join.job.partition import PartitionJoin
 from streams.join.ledger import Ledger
 
 STUCK_S = 60.0  # offsets that stand still for this long while there is lag
@@ -17,8 +17,8 @@ SHOW_EVERY_S = 1.0
 class JoinWatch:
     """Judges a worker: ready is assigned and rebuilt, alive is that offsets move while there is lag."""
 
-    def __init__(self, pairs: Mapping[int, Pair], *, wait_s: float = 600.0, lateness_s: float = 600.0) -> None:
-        self._pairs = pairs
+    def __init__(self, joins: Mapping[int, PartitionJoin], *, wait_s: float = 600.0, lateness_s: float = 600.0) -> None:
+        self._joins = joins
         self.assigned = False
         self._turned_at, self._shown_at = time.monotonic(), -SHOW_EVERY_S
         self._stood: dict[int, tuple[int, float]] = {}  # offsets joined, and since when no more
@@ -27,26 +27,28 @@ class JoinWatch:
     def turned(self) -> None:
         """Note a turn of the loop."""
         self._turned_at = now = time.monotonic()
-        for partition, pair in self._pairs.items():
-            joined = sum(log.clock.offset for log in pair.logs)
-            if not any(log.behind for log in pair.logs) or self._stood.get(partition, (-1, 0.0))[0] != joined:
+        for partition, partition_join in self._joins.items():
+            joined = sum(log.clock.offset for log in partition_join.logs)
+            if not any(log.behind for log in partition_join.logs) or self._stood.get(partition, (-1, 0.0))[0] != joined:
                 self._stood[partition] = joined, now
         if now - self._shown_at >= SHOW_EVERY_S:  # an idle join commits nothing, and has figures all the same
             self._shown_at = now
-            for partition, pair in self._pairs.items():
-                self.figures.stands(partition, kept=len(pair.join), behind=behind_of(pair))
+            for partition, partition_join in self._joins.items():
+                self.figures.stands(partition, kept=len(partition_join.join), behind=behind_of(partition_join))
 
     def opened(self, partition: int, ledger: Ledger) -> None:
         """Note a partition that has come here, and its ledger so far."""
         self.figures.opened(partition, ledger)
 
-    def committed(self, cuts: Mapping[int, Cut], seconds: float) -> None:
+    def committed(self, checkpoints: Mapping[int, Checkpoint], seconds: float) -> None:
         """Note a transaction."""
         self.figures.committed(seconds)
-        for partition, cut in cuts.items():
-            pair = self._pairs[partition]
+        for partition, checkpoint in checkpoints.items():
+            partition_join = self._joins[partition]
             now_ms = int(time.time() * 1000)
-            self.figures.cut(partition, cut, kept=len(pair.join), behind=behind_of(pair), now_ms=now_ms)
+            self.figures.checkpoint(
+                partition, checkpoint, kept=len(partition_join.join), behind=behind_of(partition_join), now_ms=now_ms
+            )
 
     def failed(self) -> None:
         """Note that Kafka failed us."""
@@ -61,7 +63,9 @@ class JoinWatch:
         """Return what is missing before every assigned partition is joined, or None."""
         if not self.assigned:
             return "the group has not assigned partitions yet"
-        rebuilding = [partition for partition, pair in list(self._pairs.items()) if pair.join.rebuilding]
+        rebuilding = [
+            partition for partition, partition_join in list(self._joins.items()) if partition_join.join.rebuilding
+        ]
         return f"partitions {rebuilding} are being rebuilt" if rebuilding else None
 
     def live(self) -> str | None:
@@ -77,6 +81,6 @@ class JoinWatch:
         return self.figures.render()
 
 
-def behind_of(pair: Pair) -> tuple[int, int]:
+def behind_of(partition_join: PartitionJoin) -> tuple[int, int]:
     """Return how many offsets of impressions and of clicks are still to be joined."""
-    return pair.impressions.behind, pair.clicks.behind
+    return partition_join.impressions.behind, partition_join.clicks.behind

@@ -25,8 +25,8 @@ from kafka.structs import OffsetAndMetadata
 from streams.broker.clients import admin
 from streams.broker.topics import require
 from streams.events.acceptance import Acceptance
-from streams.join.checkpoint import Cut
-from streams.join.job.partition import Entries, Pair
+from streams.join.checkpoint import Checkpoint
+from streams.join.job.partition import Entries, PartitionJoin
 from streams.join.job.start import JoinRefused, parse_start, resume_from
 from streams.join.job.watch import JoinWatch
 from streams.join.job.writer import JoinWriter
@@ -37,8 +37,8 @@ from streams.web.health import Health
 
 log = logging.getLogger(__name__)
 
-CUT_EVERY_S = 0.25
-CUT_BYTES = 32 << 20  # of samples in one transaction, which must end in time however many lists close at once
+CHECKPOINT_EVERY_S = 0.25
+CHECKPOINT_BYTES = 32 << 20  # of samples in one transaction, which must end in time however many lists close at once
 POLL_MS, POLL_RECORDS = 50, 4_000
 IDLE_CHECK_S, IDLE_MARGIN_MS = 5.0, 60_000
 OVERHEAD_BYTES = 260  # of a list, beside its positions: id, dictionary entry and the columns of whole lists
@@ -65,12 +65,12 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         self._ids = ("", "")
         self._transactional_id = f"{settings.topic_prefix}glimpse-join-{uuid.uuid4()}"
         self._writer: JoinWriter | None = None
-        self._pairs: dict[int, Pair] = {}
+        self._joins: dict[int, PartitionJoin] = {}
         self._moved = False  # the assignment changed
         self._member: Any = None  # what the group called us when it assigned the partitions
-        self._cut_at = self._idle_at = time.monotonic()
+        self._checkpoint_at = self._idle_at = time.monotonic()
         self.stopping = threading.Event()
-        self.watch = JoinWatch(self._pairs, wait_s=settings.wait_s, lateness_s=settings.lateness_s)
+        self.watch = JoinWatch(self._joins, wait_s=settings.wait_s, lateness_s=settings.lateness_s)
 
     # Kafka calls these three on its own thread, which also sends the heartbeats: they only take notes.
     def on_partitions_assigned(self, assigned: Any) -> None:
@@ -79,7 +79,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         self._moved = True
 
     def on_partitions_revoked(self, revoked: Any) -> None:
-        """Note that nothing of the current cut may be written as it is."""
+        """Note that nothing of the current checkpoint may be written as it is."""
         self._moved = True
 
     def run(self) -> None:
@@ -134,16 +134,16 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
             self._survive(self._reassign)
             return  # what was polled before is fetched again
         for place, records in polled.items():
-            if place.partition in self._pairs:
-                self._pairs[place.partition].logs[place.topic == self._topics.clicks].fetched(records)
-        for partition, pair in self._pairs.items():
-            self._look_up(partition, pair)
-            pair.feed()
-            self._hold_back(partition, pair)
+            if place.partition in self._joins:
+                self._joins[place.partition].logs[place.topic == self._topics.clicks].fetched(records)
+        for partition, partition_join in self._joins.items():
+            self._look_up(partition, partition_join)
+            partition_join.feed()
+            self._hold_back(partition, partition_join)
         now = time.monotonic()
-        if now - self._cut_at >= CUT_EVERY_S:
+        if now - self._checkpoint_at >= CHECKPOINT_EVERY_S:
             self._survive(self._commit)
-            self._cut_at = time.monotonic()
+            self._checkpoint_at = time.monotonic()
         if now - self._idle_at >= IDLE_CHECK_S:
             self._note_silence()
             self._idle_at = now
@@ -152,8 +152,8 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         impressions, clicks = self._inputs()
         return TopicPartition(impressions, partition), TopicPartition(clicks, partition)
 
-    def _look_up(self, partition: int, pair: Pair) -> None:
-        for place, one in zip(self._places(partition), pair.logs, strict=True):
+    def _look_up(self, partition: int, partition_join: PartitionJoin) -> None:
+        for place, one in zip(self._places(partition), partition_join.logs, strict=True):
             try:
                 end = self._consumer.highwater(place)
                 position = self._consumer.position(place, timeout_ms=0)
@@ -163,14 +163,14 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
             if position is not None:
                 one.passed(position)
 
-    def _hold_back(self, partition: int, pair: Pair) -> None:
+    def _hold_back(self, partition: int, partition_join: PartitionJoin) -> None:
         """Fetch no more of a log whose records still wait for the other one."""
         fetcher = self._consumer._fetcher
         if not fetcher._next_partition_records:
             # kafka-python 3.0.12 hands out what it parked of a paused partition only while this is None, and never
             # makes it None again, so a partition that was paused half read would stay silent for ever.
             fetcher._next_partition_records = None
-        for place, one in zip(self._places(partition), pair.logs, strict=True):
+        for place, one in zip(self._places(partition), partition_join.logs, strict=True):
             try:
                 if one.next_at() is None:
                     self._consumer.resume(place)
@@ -188,7 +188,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         self._member = self._consumer.group_metadata()
         joined = self._member.generation_id >= 0  # else nothing would stop a commit of ours
         assigned = {place.partition for place in self._consumer.assignment()} if joined else set()
-        for partition in [*self._pairs]:
+        for partition in [*self._joins]:
             if partition not in assigned:
                 log.info("partition %d went to another worker", partition)
                 self._forget(partition)
@@ -197,15 +197,17 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         self.watch.assigned = joined
 
     def _forget(self, partition: int) -> None:
-        del self._pairs[partition]
+        del self._joins[partition]
         self.watch.forget(partition)
 
     def _open(self, partition: int) -> None:
         places = self._places(partition)
         found = [self._consumer.committed(place, metadata=True, timeout_ms=30_000) for place in places]
         committed: Any = tuple((entry.offset, entry.metadata) if entry else None for entry in found)
-        pair = self._pairs.get(partition)
-        if pair is None or pair.committed != committed:  # when somebody else has gone on, what we have is of no use
+        partition_join = self._joins.get(partition)
+        if (
+            partition_join is None or partition_join.committed != committed
+        ):  # when somebody else has gone on, what we have is of no use
             resume, how = resume_from(
                 self._consumer, places, committed, self._ids, rules=self._accept.hash, start=self._start
             )
@@ -218,12 +220,12 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
                 impressions_topic=places[0].topic,
                 clicks_topic=places[1].topic,
             )
-            pair = self._pairs[partition] = Pair(join, resume)
-            pair.committed = None if None in committed else committed
+            partition_join = self._joins[partition] = PartitionJoin(join, resume)
+            partition_join.committed = None if None in committed else committed
             self.watch.opened(partition, resume.ledger)
             again = sum(part.processed - part.place.offset for part in (resume.impressions, resume.clicks))
             log.info("partition %d goes on from %s, after rereading %d events", partition, how, again)
-        for place, one in zip(places, pair.logs, strict=True):
+        for place, one in zip(places, partition_join.logs, strict=True):
             self._consumer.seek(place, one.fetched_to)
             self._consumer.resume(place)
 
@@ -232,9 +234,9 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         if self._settings.timestamps != "LogAppendTime":
             return  # what is loaded next may be of any time
         now_ms, silent_before = int(time.time() * 1000), time.monotonic() - IDLE_MARGIN_MS / 1000
-        for partition, pair in self._pairs.items():
+        for partition, partition_join in self._joins.items():
             places = self._places(partition)
-            if pair.join.rebuilding or all(one.heard_at > silent_before for one in pair.logs):
+            if partition_join.join.rebuilding or all(one.heard_at > silent_before for one in partition_join.logs):
                 continue
             try:
                 ends = self._consumer.end_offsets(list(places), timeout_ms=2_000)
@@ -244,21 +246,21 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
                 now_ms - IDLE_MARGIN_MS
                 if one.at_end and one.heard_at < silent_before and one.fetched_to >= ends[place]
                 else None
-                for place, one in zip(places, pair.logs, strict=True)
+                for place, one in zip(places, partition_join.logs, strict=True)
             ]
-            pair.join.idle(impressions_ms=silent[0], clicks_ms=silent[1])
+            partition_join.join.idle(impressions_ms=silent[0], clicks_ms=silent[1])
 
     def _commit(self) -> None:
         """Cut every join, and write all that is new with the offsets in one transaction."""
-        now_ms, cuts = int(time.time() * 1000), dict[int, Cut]()
+        now_ms, checkpoints = int(time.time() * 1000), dict[int, Checkpoint]()
         entries: dict[int, Entries] = {}
-        for partition, pair in self._pairs.items():
-            if not pair.join.rebuilding:
-                cut = pair.cut(now_ms, most_bytes=CUT_BYTES // len(self._pairs))
-                encoded = cut.commit.encode(self._ids)
-                if pair.is_news(cut, encoded):
-                    cuts[partition], entries[partition] = cut, encoded
-        if not cuts:
+        for partition, partition_join in self._joins.items():
+            if not partition_join.join.rebuilding:
+                checkpoint = partition_join.checkpoint(now_ms, most_bytes=CHECKPOINT_BYTES // len(self._joins))
+                encoded = checkpoint.commit.encode(self._ids)
+                if partition_join.is_due(checkpoint, encoded):
+                    checkpoints[partition], entries[partition] = checkpoint, encoded
+        if not checkpoints:
             return
         started = time.monotonic()
         assert self._writer is not None, "a partition is opened after the writer"
@@ -267,10 +269,10 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
             for partition, both in entries.items()
             for place, entry in zip(self._places(partition), both, strict=True)
         }
-        self._writer.write(cuts.values(), offsets, self._member)
-        for partition, cut in cuts.items():
-            self._pairs[partition].written(cut, entries[partition])
-        self.watch.committed(cuts, time.monotonic() - started)
+        self._writer.write(checkpoints.values(), offsets, self._member)
+        for partition, checkpoint in checkpoints.items():
+            self._joins[partition].written(checkpoint, entries[partition])
+        self.watch.committed(checkpoints, time.monotonic() - started)
 
     def _survive(self, work: Callable[[], None]) -> None:
         """Do ``work``; if Kafka fails it, begin again from what is committed, as often as it takes."""
@@ -284,7 +286,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
                 log.warning("begins again from the committed offsets, after %r", error)
                 self.watch.failed()
                 self._drop_writer()
-                for partition in [*self._pairs]:
+                for partition in [*self._joins]:
                     self._forget(partition)
                 if self.stopping.wait(0.5):
                     return

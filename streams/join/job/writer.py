@@ -12,7 +12,7 @@ from kafka.structs import OffsetAndMetadata
 
 from schemas.codec import encode
 from streams.broker import transactions
-from streams.join.checkpoint import Cut
+from streams.join.checkpoint import Checkpoint
 from streams.logs.dead_letters import fitting
 from streams.settings.settings import Settings
 from streams.settings.topics import Topics
@@ -42,17 +42,19 @@ class JoinWriter:
             self.close()
             raise
 
-    def write(self, cuts: Iterable[Cut], offsets: Mapping[TopicPartition, OffsetAndMetadata], member: Any) -> None:
-        """Write ``cuts`` and commit ``offsets``, which only takes effect while ``member`` is in the group."""
+    def write(
+        self, checkpoints: Iterable[Checkpoint], offsets: Mapping[TopicPartition, OffsetAndMetadata], member: Any
+    ) -> None:
+        """Write ``checkpoints`` and commit ``offsets``, which only takes effect while ``member`` is in the group."""
         producer, topics = self._producer, self._topics
         producer.begin_transaction()
         sent = []
-        for cut in cuts:
-            sent += [producer.send(topics.samples, key=b.bucket.encode(), value=encode(b)) for b in cut.samples]
-            for letter in cut.dead_letters:
+        for checkpoint in checkpoints:
+            sent += [producer.send(topics.samples, key=b.bucket.encode(), value=encode(b)) for b in checkpoint.samples]
+            for letter in checkpoint.dead_letters:
                 key = f"{letter.topic}-{letter.partition}".encode()
                 sent.append(producer.send(topics.dead_letters, key=key, value=encode(fitting(letter))))
-            for click in cut.late_clicks:
+            for click in checkpoint.late_clicks:
                 at = click.timestamp
                 sent.append(producer.send(topics.late_clicks, key=click.key, value=click.value, timestamp_ms=at))
         for future in sent:

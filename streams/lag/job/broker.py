@@ -13,7 +13,7 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from streams.broker.topics import Found, described, specs
 from streams.lag.commit_records import Committed
-from streams.lag.facts import Keeping, LogState, Look, Unread
+from streams.lag.facts import Keeping, LogState, LogsView, Unread
 from streams.lag.job.count import RecordCounter
 from streams.lag.job.logs import PATIENCE_MS, reader
 from streams.settings.settings import Settings
@@ -140,7 +140,9 @@ class Broker:
             return int(records[0].timestamp)
         return None  # it has ended by now
 
-    def unread(self, group: str, positions: Mapping[TopicPartition, int], look: Look) -> dict[TopicPartition, Unread]:
+    def unread(
+        self, group: str, positions: Mapping[TopicPartition, int], look: LogsView
+    ) -> dict[TopicPartition, Unread]:
         """Return what a group has not read: records before each partition's end, and the time stamp of the first."""
         if group not in self._counters:
             self._counters[group] = RecordCounter(reader(self._settings, max_partition_fetch_bytes=1 << 16))

@@ -9,7 +9,7 @@ from threading import Event
 
 from streams.lag.job.metrics import metrics_of
 from streams.lag.job.reader import LagError, LagReader
-from streams.lag.report import Report
+from streams.lag.report import LagReport
 from streams.lag.verdict import Window
 from streams.settings.settings import Settings
 from streams.web.health import Health
@@ -30,7 +30,7 @@ class LagExporter:
         every_s: float = 2.0,
     ) -> None:
         self.every_s = every_s
-        self.report: Report | None = None
+        self.report: LagReport | None = None
         self.trouble: str | None = "lag was not read yet"
         self._reader = LagReader(settings, groups=groups, window=window)
         self.health = Health(

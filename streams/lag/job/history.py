@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kafka import TopicPartition
 
 from streams.lag.facts import LogState
-from streams.lag.verdict import Mark, Window
+from streams.lag.verdict import OffsetAt, Window
 
 OffsetsAt = Callable[[Iterable[TopicPartition], int], Mapping[TopicPartition, int | None]]
 
@@ -26,12 +26,12 @@ class Ends:
     def __init__(self, window: Window, offsets_at: OffsetsAt) -> None:
         self.window = window
         self._offsets_at = offsets_at
-        self._marks: dict[tuple[TopicPartition, str], list[Mark]] = {}  # a topic made again has another past
+        self._marks: dict[tuple[TopicPartition, str], list[OffsetAt]] = {}  # a topic made again has another past
         self.since_ms: dict[TopicPartition, int] = {}  # when each was first looked at
 
     def note(
         self, logs: Mapping[TopicPartition, LogState], topic_ids: Mapping[str, str], now_ms: int
-    ) -> dict[TopicPartition, list[Mark]]:
+    ) -> dict[TopicPartition, list[OffsetAt]]:
         """Take in where logs end now, and return their marks, oldest first."""
         keys = {place: (place, topic_ids[place.topic]) for place in logs}
         new = [place for place, key in keys.items() if key not in self._marks]
@@ -40,7 +40,7 @@ class Ends:
         before_ms = now_ms - 6 * self.window.span_s * 1000
         marks = {}
         for place, key in keys.items():
-            known = [*self._marks.get(key, past.get(place, [])), Mark(now_ms, logs[place].end)]
+            known = [*self._marks.get(key, past.get(place, [])), OffsetAt(now_ms, logs[place].end)]
             while len(known) > 1 and known[1].at_ms < before_ms:
                 del known[0]
             marks[key] = known
@@ -49,12 +49,12 @@ class Ends:
 
     def _past(
         self, places: list[TopicPartition], logs: Mapping[TopicPartition, LogState], now_ms: int
-    ) -> dict[TopicPartition, list[Mark]]:
-        marks: dict[TopicPartition, list[Mark]] = {place: [] for place in places}
+    ) -> dict[TopicPartition, list[OffsetAt]]:
+        marks: dict[TopicPartition, list[OffsetAt]] = {place: [] for place in places}
         step_ms = self.window.span_s * 1000 / self.window.commits
         for step in range(self.window.commits + self.window.commits // 2, 0, -1):
             at_ms = round(now_ms - step * step_ms)
             for place, offset in self._offsets_at(places, at_ms).items():
                 end = logs[place].end
-                marks[place].append(Mark(at_ms, end if offset is None else min(offset, end)))
+                marks[place].append(OffsetAt(at_ms, end if offset is None else min(offset, end)))
         return marks

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Progress
-from streams.lag.commit_records import TOPIC, Committed, Place, committed_of, home_of, place_of
+from streams.lag.commit_records import TOPIC, Committed, GroupPartition, committed_of, offsets_partition_of, place_of
 from streams.settings.settings import Settings
 
 PATIENCE_MS = 5_000  # with a broker that does not answer
@@ -68,7 +68,7 @@ class Commits(Generic[Of]):
         self._consumer.close()
 
 
-class CommitLog(Commits[Place]):
+class CommitLog(Commits[GroupPartition]):
     """The commits of some groups, as the broker has noted them.
 
     Parameters
@@ -86,7 +86,7 @@ class CommitLog(Commits[Place]):
     def __init__(self, settings: Settings, groups: Iterable[str], *, partitions: int, since_ms: int) -> None:
         super().__init__(reader(settings))
         self.groups = frozenset(groups)
-        places = sorted({TopicPartition(TOPIC, home_of(group, partitions)) for group in self.groups})
+        places = sorted({TopicPartition(TOPIC, offsets_partition_of(group, partitions)) for group in self.groups})
         self._consumer.assign(places)
         found = self._consumer.offsets_for_times(dict.fromkeys(places, since_ms))
         self._consumer.seek_to_end(*[place for place in places if found[place] is None])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streams.lag.report import PartitionLag, Report
+from streams.lag.report import LagReport, PartitionLag
 from streams.lag.verdict import Verdict
 from streams.web.metrics import Metrics
 
@@ -37,7 +37,7 @@ GAUGES: dict[str, tuple[str, Callable[[PartitionLag], float | None]]] = {
 }
 
 
-def metrics_of(report: Report | None) -> str:
+def metrics_of(report: LagReport | None) -> str:
     """Return a report in Prometheus' text format; without one only that there is none. What is not known is left out.
 
     >>> print(metrics_of(None), end="")

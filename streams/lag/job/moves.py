@@ -9,7 +9,7 @@ from kafka import TopicPartition
 
 from streams.broker.topics import Found
 from streams.lag.clocks import Clocks
-from streams.lag.commit_records import TOPIC, Committed, Place
+from streams.lag.commit_records import TOPIC, Committed, GroupPartition
 from streams.lag.facts import newest_last
 from streams.lag.job.broker import Broker
 from streams.lag.job.logs import CommitLog, ProgressLog
@@ -27,7 +27,7 @@ class Watched:
     topics: tuple[str, ...] | None = None
 
 
-class Moves:
+class CommitHistory:
     """How groups have moved, look after look; what was seen of the past is kept while the broker is away.
 
     Parameters
@@ -45,8 +45,8 @@ class Moves:
         self.topics = Topics.of(settings)
         self.hidden = ""  # why commits are not visible with their times, "" when they are
         self.clocks = Clocks()
-        self._seen: dict[Place, list[Committed]] = {}  # where commit times are hidden
-        self._last: dict[Place, Committed] = {}  # at the last look
+        self._seen: dict[GroupPartition, list[Committed]] = {}  # where commit times are hidden
+        self._last: dict[GroupPartition, Committed] = {}  # at the last look
         self._log: CommitLog | None = None
         self._progress: ProgressLog | None = None
         self._progress_id = ""
@@ -72,7 +72,7 @@ class Moves:
         now_ms += self.clocks.ahead_ms
         return {one.name: self._moves(one, broker, found, history, learned, now_ms) for one in self.watched}
 
-    def _history(self, found: Mapping[str, Found], now_ms: int) -> Mapping[Place, list[Committed]]:
+    def _history(self, found: Mapping[str, Found], now_ms: int) -> Mapping[GroupPartition, list[Committed]]:
         """Return the commits of late with their times, as the broker has noted them."""
         since_ms = round(now_ms - 2 * self.window.span_s * 1000)
         self.hidden = ""
@@ -110,7 +110,7 @@ class Moves:
         watched: Watched,
         broker: Broker,
         found: Mapping[str, Found],
-        history: Mapping[Place, list[Committed]],
+        history: Mapping[GroupPartition, list[Committed]],
         learned: Mapping[int, Sequence[Committed]],
         now_ms: int,
     ) -> dict[TopicPartition, list[Committed]]:
@@ -124,7 +124,7 @@ class Moves:
         topics = watched.topics or sorted({place.topic for place in now} & (found.keys() - {TOPIC}))
         moves = {}
         for place in [TopicPartition(topic, number) for topic in topics for number in range(found[topic].partitions)]:
-            key = Place(watched.group, place.topic, place.partition)
+            key = GroupPartition(watched.group, place.topic, place.partition)
             if self.hidden:
                 self._seen[key] = newest_last(self._seen.get(key, []), now.get(place), now_ms)[-1000:]
                 self._seen[key] = [one._replace(at_ms=one.at_ms or now_ms) for one in self._seen[key]]

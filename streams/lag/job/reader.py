@@ -21,12 +21,12 @@ from kafka.errors import (
 
 from streams.broker.topics import Found
 from streams.lag.commit_records import TOPIC
-from streams.lag.facts import Keeping, Look, facts_of, reading_from
+from streams.lag.facts import Keeping, LogsView, facts_of, reading_from
 from streams.lag.job.broker import Broker
 from streams.lag.job.history import Ends
 from streams.lag.job.logs import PATIENCE_MS
-from streams.lag.job.moves import Moves, Watched
-from streams.lag.report import GroupLag, Report, partition_lag, without_leader
+from streams.lag.job.moves import CommitHistory, Watched
+from streams.lag.report import GroupLag, LagReport, partition_lag, without_leader
 from streams.lag.verdict import Window
 from streams.settings.settings import Settings
 from streams.settings.topics import Topics
@@ -72,7 +72,7 @@ class LagReader:
             *(Watched(group, group) for group in groups),
         ]
         self._clock, self._began_ms = clock, 0
-        self._moves = Moves(settings, self.watched, window=self.window)
+        self._moves = CommitHistory(settings, self.watched, window=self.window)
         self._ends = Ends(self.window, lambda places, at_ms: self._connected().offsets_at(places, at_ms))
         self._broker: Broker | None = None
         self._keeping: dict[str, Keeping] = {}
@@ -96,7 +96,7 @@ class LagReader:
             self._broker.close()
         self._broker = None
 
-    def read(self) -> Report:
+    def read(self) -> LagReport:
         """Return how every group stands now."""
         give_up_at = time.monotonic() + PATIENCE_MS / 1000
         while True:
@@ -116,7 +116,7 @@ class LagReader:
             self._broker = Broker(self.settings)
         return self._broker
 
-    def _read(self) -> Report:
+    def _read(self) -> LagReport:
         broker = self._connected()
         now_ms = round(self._clock() * 1000)
         self._began_ms = self._began_ms or now_ms
@@ -129,7 +129,7 @@ class LagReader:
         places = sorted(set(served))
         logs = broker.logs(places)
         keeping = self._kept(broker, [name for name in found if name != TOPIC])
-        look = Look(
+        look = LogsView(
             now_ms,
             topic_ids,
             keeping,
@@ -155,7 +155,7 @@ class LagReader:
                 else:
                     lags.append(without_leader(*place, committed=moved[-1].offset if moved else None))
             groups.append(GroupLag(one.name, one.group, members.get(one.group), tuple(lags)))
-        return Report(now_ms, tuple(groups), tuple(self._notes(keeping)))
+        return LagReport(now_ms, tuple(groups), tuple(self._notes(keeping)))
 
     def _notes(self, keeping: Mapping[str, Keeping]) -> Iterator[str]:
         """Yield what one should know about the numbers, one line each."""

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.lag.job.reader import LagError, LagReader
-from streams.lag.report import GroupLag, PartitionLag, Report
+from streams.lag.report import GroupLag, LagReport, PartitionLag
 from streams.lag.verdict import Verdict, Window, spoken
 from streams.settings.settings import Settings
 
@@ -90,7 +90,7 @@ def ended_by(number: signal.Signals) -> Iterator[None]:
         signal.signal(number, before)
 
 
-def looks(reader: LagReader, *, every_s: float, rounds: int | None = None) -> Iterator[Report | LagError]:
+def looks(reader: LagReader, *, every_s: float, rounds: int | None = None) -> Iterator[LagReport | LagError]:
     """Yield a report every so often, or why there is none."""
     for done in count(1):
         try:
@@ -102,7 +102,7 @@ def looks(reader: LagReader, *, every_s: float, rounds: int | None = None) -> It
         time.sleep(every_s)
 
 
-def fitting(found: Report | LagError, console: Console, max_lag_s: float | None = None) -> RenderableType:
+def fitting(found: LagReport | LagError, console: Console, max_lag_s: float | None = None) -> RenderableType:
     """Return a report with as many partitions of each group as fit on the screen."""
     most = 1 if isinstance(found, LagError) else max((len(group.partitions) for group in found.groups), default=0)
     rows = most
@@ -113,7 +113,7 @@ def fitting(found: Report | LagError, console: Console, max_lag_s: float | None 
         rows = rows * 3 // 4
 
 
-def settled(reader: LagReader) -> Report:
+def settled(reader: LagReader) -> LagReport:
     """Return a report that rests on enough of the past; only when commits are hidden must that first be watched."""
     report = reader.read()
     if not reader.settled:
@@ -125,12 +125,12 @@ def settled(reader: LagReader) -> Report:
     return report
 
 
-def exit_code(report: Report, max_lag_s: float | None = None) -> int:
+def exit_code(report: LagReport, max_lag_s: float | None = None) -> int:
     """Return 0 when all is well, 1 when a verdict is not OK or something waits for longer than ``max_lag_s``."""
     return BEHIND if report.verdict is not Verdict.OK or late(report, max_lag_s) else FINE
 
 
-def late(report: Report, max_lag_s: float | None) -> list[str]:
+def late(report: LagReport, max_lag_s: float | None) -> list[str]:
     """Return what waits for too long, one line each."""
     if max_lag_s is None:
         return []
@@ -142,7 +142,7 @@ def late(report: Report, max_lag_s: float | None) -> list[str]:
     ]
 
 
-def show(found: Report | LagError, console: Console, *, as_json: bool, max_lag_s: float | None = None) -> None:
+def show(found: LagReport | LagError, console: Console, *, as_json: bool, max_lag_s: float | None = None) -> None:
     """Print a report, or why there is none."""
     if as_json:
         plain = {"error": str(found)} if isinstance(found, LagError) else found.to_dict()
@@ -155,7 +155,7 @@ def show(found: Report | LagError, console: Console, *, as_json: bool, max_lag_s
 
 
 def view(
-    found: Report | LagError, max_lag_s: float | None = None, *, rows: int | None = None, width: int | None = None
+    found: LagReport | LagError, max_lag_s: float | None = None, *, rows: int | None = None, width: int | None = None
 ) -> RenderableType:
     """Return a report as people read it: each group with its verdict and why, then its partitions.
 

@@ -28,7 +28,8 @@ from streams.learn.job.rounds import HOPELESS, Delivered, Learning
 from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
 from streams.learn.partition_learner import RawRecord
 from streams.logs.source import SourceAway
-from streams.settings.settings import Settings, SettingsError
+from streams.settings.checks import SettingsError
+from streams.settings.settings import Settings
 from streams.settings.topics import Topics
 
 log = logging.getLogger(__name__)

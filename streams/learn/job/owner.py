@@ -12,8 +12,8 @@ from schemas.codec import encode
 from schemas.records import DeadLetter, Progress, Snapshot
 from streams.broker import transactions
 from streams.broker.clients import admin
-from streams.broker.partitioner import home
-from streams.learn.partition_learner import Log, PartitionLearner, RawRecord
+from streams.broker.partitioner import partition_of
+from streams.learn.partition_learner import PartitionLearner, RawRecord, SamplesPartition
 from streams.logs.dead_letters import fitting
 from streams.parameters.chunks import split
 from streams.parameters.job.kafka import QUICK, KafkaParameters
@@ -50,7 +50,7 @@ class Store:
                 raise
             return dict(self._reader.snapshots), dict(self._reader.progress)
 
-    def log(self, partition: int = 0) -> Log:
+    def log(self, partition: int = 0) -> SamplesPartition:
         """Return a samples partition as it is on the broker."""
         with admin(self.settings) as client:
             [found] = client.describe_topics([self.topics.samples])
@@ -58,9 +58,9 @@ class Store:
             raise SnapshotMissing(
                 f"no topic {self.topics.samples!r} on Kafka at {self.settings.kafka}; create it: glimpse topics"
             )
-        return Log(self.topics.samples, str(found["topic_id"]), partition, len(found["partitions"]))
+        return SamplesPartition(self.topics.samples, str(found["topic_id"]), partition, len(found["partitions"]))
 
-    def bounds(self, log: Log) -> tuple[int, int]:
+    def bounds(self, log: SamplesPartition) -> tuple[int, int]:
         """Return the first offset that a samples partition still has, and its end."""
         place = TopicPartition(log.topic, log.partition)
         consumer = KafkaConsumer(**QUICK | self.settings.kafka_client(), group_id=None, enable_auto_commit=False)
@@ -76,7 +76,7 @@ class Store:
         for name, bucket in self.settings.buckets.items():
             snapshot = snapshots.get(name)
             if snapshot is not None and snapshot.epoch >= bucket.epoch:
-                check_config(bucket, snapshot, topic_id=log.topic_id, partition=home(name, log.partitions))
+                check_config(bucket, snapshot, topic_id=log.topic_id, partition=partition_of(name, log.partitions))
 
     def close(self) -> None:
         """Let go of the reader; the next read starts from the beginning."""
@@ -151,7 +151,7 @@ class PartitionOwner:
     def buckets(self, partitions: int) -> dict[str, Bucket]:
         """Return the buckets whose samples are on this partition."""
         buckets = self.store.settings.buckets
-        return {name: bucket for name, bucket in buckets.items() if home(name, partitions) == self.partition}
+        return {name: bucket for name, bucket in buckets.items() if partition_of(name, partitions) == self.partition}
 
     def _check_bounds(self, at: Progress, start: int, end: int) -> None:
         if at.next_offset > end:

@@ -44,7 +44,7 @@ class Delivered:
 
 
 @dataclass(slots=True)
-class Place:
+class AssignedPartition:
     """One assigned partition."""
 
     owner: PartitionOwner
@@ -75,7 +75,7 @@ class Learning:
     def __init__(self, settings: Settings, *, seek: Seek) -> None:
         self.settings = settings
         self.store = Store(settings)
-        self.places: dict[int, Place] = {}
+        self.places: dict[int, AssignedPartition] = {}
         self.hopeless: Exception | None = None
         self.rounds = self.restored = self.gaps = self.online_failures = 0
         self.online_up: bool | None = None  # whether the online store took what there was to put; None: not tried
@@ -104,7 +104,7 @@ class Learning:
         for number in sorted(wanted - set(self.places)):
             newest: dict[str, Snapshot] = {}
             owner = PartitionOwner(self.store, number, published=partial(self._published, newest))
-            self.places[number] = Place(owner, newest=newest)
+            self.places[number] = AssignedPartition(owner, newest=newest)
             self.counts.setdefault(number, Counts())
 
     def offsets(self) -> dict[int, int]:
@@ -168,7 +168,7 @@ class Learning:
         """Restore what is not restored, and send consumers to where their learner is."""
         await asyncio.gather(*(self._tend(number, place) for number, place in list(self.places.items())))
 
-    async def _tend(self, number: int, place: Place) -> None:
+    async def _tend(self, number: int, place: AssignedPartition) -> None:
         if place.ready or place.lock.locked() or self._stopping:
             return
         async with place.lock:
@@ -188,7 +188,7 @@ class Learning:
             except Exception as error:
                 await self._give_up(number, place, error)
 
-    async def _give_up(self, number: int, place: Place, error: Exception) -> None:
+    async def _give_up(self, number: int, place: AssignedPartition, error: Exception) -> None:
         """Drop a partition's state; ``tend`` restores it."""
         if isinstance(error, HOPELESS):
             self.hopeless = error
@@ -232,7 +232,7 @@ class Learning:
             await asyncio.wait(ends, timeout=within_s)
 
 
-async def let_go(place: Place) -> None:
+async def let_go(place: AssignedPartition) -> None:
     """Drop a partition's owner once its round has ended."""
     async with place.lock:
         await in_thread(place.owner.drop)

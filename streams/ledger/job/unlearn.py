@@ -12,11 +12,11 @@ from kafka.errors import KafkaError
 from learner import Bandit
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import SampleBatch
-from streams.broker.partitioner import home
+from streams.broker.partitioner import partition_of
 from streams.join.commit import Commit
 from streams.learn.partition_learner import samples_of
 from streams.ledger.job.standing import join_commits
-from streams.ledger.lists import NetLists, Place, by_record, take_back
+from streams.ledger.lists import NetLists, SamplePosition, by_record, take_back
 from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.ranges import time_text
 from streams.logs.source import LogSource, SourceAway
@@ -36,7 +36,7 @@ class Unlearning:
 
     bucket: str
     partition: int  # of the samples
-    places: list[Place]
+    places: list[SamplePosition]
     remembered: int  # lists in the range that the join may still correct, and that are left alone
     again_at_ms: int  # when the youngest of those will be forgotten, by the logs' clocks
 
@@ -66,7 +66,7 @@ def plan_unlearning(
             f"no join has committed on {source.where()}, so nobody knows which lists are closed for good"
         )
     forgotten = {number: min(commit.impressions.floor, commit.clicks.floor) for number, commit in commits.items()}
-    partition = home(bucket, source.partitions("samples"))
+    partition = partition_of(bucket, source.partitions("samples"))
     source.settle("samples", partition)  # after the commits, so that all that they count is seen
     net = NetLists(from_ms, to_ms)
     for offset, batch in read_samples(source, partition, bucket):

@@ -22,7 +22,7 @@ from streams.parameters.directory import DirectoryParameters
 from streams.parameters.job.kafka import KafkaParameters
 from streams.parameters.job.redis import RedisParameters
 from streams.parameters.snapshot import frozen
-from streams.parameters.source import SnapshotMissing, Source
+from streams.parameters.source import SnapshotMissing, SnapshotSource
 from streams.rank.job.metrics import health_of, latency, metrics_of
 from streams.settings.load import load
 from streams.settings.settings import Settings
@@ -71,7 +71,7 @@ class Ranker:
 
     def __init__(
         self,
-        source: Source,
+        source: SnapshotSource,
         *,
         bucket: str,
         refresh_s: float | None = 1.0,

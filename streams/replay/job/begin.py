@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from streams.logs.files import replace_file
-from streams.replay.job.part import Plan, ReplayError
+from streams.replay.job.part import ReplayError, ReplayPlan
 
 _FILE = "replay.json"
 
 
-def begin(plan: Plan, folder: Path) -> tuple[Plan, list[str]]:
+def begin(plan: ReplayPlan, folder: Path) -> tuple[ReplayPlan, list[str]]:
     """Return the plan to carry out in ``folder``, and what should be said about it.
 
     Logs that are written to end elsewhere at every look, so the directory keeps where they ended when the replay began:
@@ -39,12 +39,12 @@ def begin(plan: Plan, folder: Path) -> tuple[Plan, list[str]]:
     return plan, []
 
 
-def complete(plan: Plan, folder: Path) -> None:
+def complete(plan: ReplayPlan, folder: Path) -> None:
     """Note that all of a plan was carried out."""
     _save(folder / _FILE, plan, done=True)
 
 
-def _save(file: Path, plan: Plan, *, done: bool) -> None:
+def _save(file: Path, plan: ReplayPlan, *, done: bool) -> None:
     ranges = [[*place, *bounds] for place, bounds in plan.ranges.items()]
     replace_file(file, json.dumps({"asked": plan.asked, "ranges": ranges, "done": done}).encode())
 

@@ -13,7 +13,7 @@ from kafka.errors import KafkaError, for_code
 from schemas.codec import encode
 from schemas.records import Snapshot
 from streams.broker.clients import admin
-from streams.broker.partitioner import home
+from streams.broker.partitioner import partition_of
 from streams.broker.topics import specs
 from streams.logs.files import replace_file
 from streams.logs.job.kafka_source import KafkaSource
@@ -22,13 +22,13 @@ from streams.parameters.chunks import SnapshotCorrupt, Version, name_of, split
 from streams.parameters.directory import DirectoryParameters
 from streams.parameters.snapshot import take_snapshot
 from streams.replay.compare import live_snapshots
-from streams.replay.job.part import Plan
+from streams.replay.job.part import ReplayPlan
 from streams.replay.job.replay import Replayed, ReplayError
 from streams.settings.settings import Settings
 from streams.settings.topics import Topics
 
 
-def version_of(plan: Plan, bucket: str) -> Version:
+def version_of(plan: ReplayPlan, bucket: str) -> Version:
     """Return the version of a bucket's snapshot, which grows with the logs.
 
     Replayed samples give the version that a learner would have there. Replayed events give no place in a samples log;
@@ -39,8 +39,8 @@ def version_of(plan: Plan, bucket: str) -> Version:
     return plan.buckets[bucket].epoch, sum(stop for _, stop in plan.ranges.values())
 
 
-def _home(plan: Plan, bucket: str) -> int:
-    return home(bucket, 1 + max(number for _, number in plan.ranges)) if plan.topics == ("samples",) else 0
+def _home(plan: ReplayPlan, bucket: str) -> int:
+    return partition_of(bucket, 1 + max(number for _, number in plan.ranges)) if plan.topics == ("samples",) else 0
 
 
 def snapshots_of(replayed: Replayed, *, now_ms: int) -> list[Snapshot]:
@@ -78,7 +78,7 @@ def on_topic(settings: Settings, topic: str) -> dict[str, Snapshot]:
         return live_snapshots(source, topic)
 
 
-def check_newer(plan: Plan, known: Mapping[str, Snapshot]) -> None:
+def check_newer(plan: ReplayPlan, known: Mapping[str, Snapshot]) -> None:
     """Refuse a plan whose snapshots no running ranker would take, since it knows newer ones."""
     for name in plan.buckets:
         if name in known and known[name].version > version_of(plan, name):

@@ -19,7 +19,7 @@ from schemas.records import SampleBatch, StateArray
 from streams.events.acceptance import Acceptance
 from streams.join.commit import Commit
 from streams.join.ledger import Ledger
-from streams.join.merge import cuts, rebuild
+from streams.join.merge import checkpoints, rebuild
 from streams.join.session_join import SessionJoin
 from streams.learn.partition_learner import samples_of
 from streams.logs.archive import Archive, ArchiveError
@@ -43,7 +43,7 @@ class Interrupted(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReplayPlan:
     """What to replay and how; all of it decides the outcome, so a part goes on only with the same plan."""
 
     settings: Settings
@@ -127,7 +127,7 @@ class Part:
         replace_file(path, json.dumps(content).encode())
 
     @classmethod
-    def load(cls, path: Path, plan: Plan) -> Part:
+    def load(cls, path: Path, plan: ReplayPlan) -> Part:
         """Return the part as it was saved, or a new one."""
         part = cls({name: bucket.model() for name, bucket in plan.buckets.items()})
         try:
@@ -165,7 +165,7 @@ def _array(entry: list[Any]) -> Any:
 class PartReplay:
     """Replays one partition, telling how far it is, saving now and then."""
 
-    def __init__(self, plan: Plan, partition: int, file: Path) -> None:
+    def __init__(self, plan: ReplayPlan, partition: int, file: Path) -> None:
         self.plan, self.partition, self.file = plan, partition, file
         self.part = Part.load(file, plan)
         self._fingerprint = plan.fingerprint
@@ -213,13 +213,13 @@ class PartReplay:
         rebuild(join, commit, read)
         stops = {topic: stop for topic, (_, stop) in bounds.items()}
         begun = sum(start for start, _ in bounds.values())
-        for cut in cuts(join, read, stops, finish=plan.finish):
+        for checkpoint in checkpoints(join, read, stops, finish=plan.finish):
             self._between(stopping)
-            for batch in cut.samples:
+            for batch in checkpoint.samples:
                 part.learn(batch, plan.buckets)
-            for letter in cut.dead_letters:
+            for letter in checkpoint.dead_letters:
                 part.refuse(f"{letter.topic} {letter.partition} at offset {letter.offset}: {letter.reason}")
-            part.commit, part.ledger = cut.commit, cut.commit.ledger
+            part.commit, part.ledger = checkpoint.commit, checkpoint.commit.ledger
             part.passed = join.impressions.offset + join.clicks.offset - begun
             say(part.passed)
 

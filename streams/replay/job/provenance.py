@@ -11,7 +11,7 @@ import numpy as np
 
 from learner import Bandit
 from schemas.records import Snapshot
-from streams.broker.partitioner import home
+from streams.broker.partitioner import partition_of
 from streams.logs.ranges import Mark, Range
 from streams.logs.source import LogSource, RangeError
 from streams.parameters.chunks import Newest, Version
@@ -71,7 +71,7 @@ def rebuild(
         raise ReplayError(
             f"no bucket {wanted.bucket!r} in the settings; there: {', '.join(settings.buckets) or 'none'}"
         )
-    partition = home(wanted.bucket, source.partitions("samples"))
+    partition = partition_of(wanted.bucket, source.partitions("samples"))
     found = find(source, wanted)
     bucket = replace(settings.buckets[wanted.bucket], epoch=wanted.version[0])
     if found is not None:

@@ -22,7 +22,7 @@ from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.ranges import Range
 from streams.logs.source import ArchiveSource, LogSource, RangeError
 from streams.replay.job.begin import begin, complete
-from streams.replay.job.part import Interrupted, Part, PartReplay, Plan, ReplayError
+from streams.replay.job.part import Interrupted, Part, PartReplay, ReplayError, ReplayPlan
 from streams.settings.settings import Settings
 from streams.settings.topics import EVENTS
 
@@ -37,7 +37,7 @@ class Replayed:
     """What a replay gave."""
 
     models: dict[str, Bandit]
-    plan: Plan  # that was carried out: one that went on ends where it would have ended
+    plan: ReplayPlan  # that was carried out: one that went on ends where it would have ended
     ledgers: dict[int, Ledger]  # by partition; empty for a replay of samples
     passed: int
     lists: int
@@ -66,7 +66,7 @@ def plan_of(
     within: Range | None = None,
     finish: bool = True,
     changes: Mapping[str, Any] | None = None,
-) -> tuple[Plan, list[str]]:
+) -> tuple[ReplayPlan, list[str]]:
     """Return what to replay, and what should be said about it beforehand.
 
     Parameters
@@ -111,10 +111,12 @@ def plan_of(
     if isinstance(source, KafkaSource):
         settings = replace(settings, kafka=source.settings.kafka)
     ids = tuple(source.topic_id(topic) for topic in topics)
-    return Plan(settings, changed, topics, ranges, ids, archive, finish, wanted), notes
+    return ReplayPlan(settings, changed, topics, ranges, ids, archive, finish, wanted), notes
 
 
-def replay(plan: Plan, *, out: Path | None = None, readers: int = 1, say: Say = lambda passed, total: None) -> Replayed:
+def replay(
+    plan: ReplayPlan, *, out: Path | None = None, readers: int = 1, say: Say = lambda passed, total: None
+) -> Replayed:
     """Carry out a plan; with ``out``, an interrupted replay goes on from there, also if the logs have grown since.
 
     Each partition is replayed by itself and the sums are added up in the end, so the number of ``readers`` (processes)
@@ -154,7 +156,7 @@ def replay(plan: Plan, *, out: Path | None = None, readers: int = 1, say: Say = 
     )
 
 
-def _one_by_one(plan: Plan, files: Mapping[int, Path], say: Say, stopping: Callable[[], bool]) -> dict[int, Part]:
+def _one_by_one(plan: ReplayPlan, files: Mapping[int, Path], say: Say, stopping: Callable[[], bool]) -> dict[int, Part]:
     total, parts, done = plan.total(), {}, 0
     for number, file in files.items():
 
@@ -167,7 +169,7 @@ def _one_by_one(plan: Plan, files: Mapping[int, Path], say: Say, stopping: Calla
 
 
 def _in_processes(
-    plan: Plan, files: Mapping[int, Path], readers: int, say: Say, stopping: Callable[[], bool]
+    plan: ReplayPlan, files: Mapping[int, Path], readers: int, say: Say, stopping: Callable[[], bool]
 ) -> dict[int, Part]:
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads of BLAS half
     passed, stop = context.Array("q", max(files) + 1), context.Event()
@@ -211,7 +213,7 @@ def _prepare(passed: Any, stop: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells every process; the first one decides
 
 
-def _work(plan: Plan, number: int, file: Path) -> None:
+def _work(plan: ReplayPlan, number: int, file: Path) -> None:
     passed, stop = _shared
 
     def say(offsets: int) -> None:

@@ -7,7 +7,7 @@ from shown import NOW, batch, buckets, impression, loop_of, state
 
 from schemas.codec import encode
 from streams.dashboard import archive_source
-from streams.dashboard.archive_source import ArchiveSource
+from streams.dashboard.archive_source import ArchiveFollower
 from streams.dashboard.job.state import State
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock
@@ -29,7 +29,7 @@ def test_an_archive_is_read_in_the_order_of_its_time_and_followed(tmp_path: Path
     lists = [(NOW + n * 1000, batch("b00", [[1, 0, 0, 0, 0, 0]], NOW + n * 1000 - 600)) for n in range(20)]
     write(archive, "samples", lists[:10])
     write(archive, "impressions", [(NOW + n * 1000 + 1, impression(f"i{n}", "b00", NOW + n * 1000)) for n in range(10)])
-    source, shown = ArchiveSource(tmp_path), state()
+    source, shown = ArchiveFollower(tmp_path), state()
     found = source.look()
     assert not found.behind
     assert found.at_ms == NOW + 9001
@@ -53,7 +53,7 @@ def test_an_archive_larger_than_a_look_is_not_read_ahead_of_its_other_topics(tmp
         for first in range(0, len(records), size):
             writer.append(LogBlock.of(records[first : first + size]))
         writer.close()
-    source, last_ms = ArchiveSource(tmp_path), 0
+    source, last_ms = ArchiveFollower(tmp_path), 0
     shown = State(Settings(buckets=buckets(1), wait_s=60, lateness_s=60), source_name="a log", clock=lambda: 0)
     looks = []
     while not looks or looks[-1].behind:
@@ -71,4 +71,4 @@ def test_an_archive_larger_than_a_look_is_not_read_ahead_of_its_other_topics(tmp
 
 def test_a_directory_without_an_archive_is_away(tmp_path: Path):
     with pytest.raises(SourceAway, match="no archive"):
-        ArchiveSource(tmp_path).look()
+        ArchiveFollower(tmp_path).look()

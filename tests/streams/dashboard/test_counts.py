@@ -12,7 +12,7 @@ from schemas.records import Click, DeadLetter
 from streams.dashboard.click_delays import MOST, ClickDelays
 from streams.dashboard.detail import positions
 from streams.dashboard.letters import Letters
-from streams.dashboard.rates import CLICKED, CLICKS, LISTS, Columns, Rates
+from streams.dashboard.rates import CLICKED, CLICKS, LISTS, RateColumns, Rates
 from streams.dashboard.recent import DECADES, PER_DECADE, quantile_s
 from streams.dashboard.snapshots_view import Snapshots
 from streams.dashboard.source import Entry, Look
@@ -54,7 +54,7 @@ def counted(rates, window="all"):
 
 
 def test_click_rates_are_those_of_the_net_lists():
-    rates = Rates(buckets(2), Columns(buckets(2)))
+    rates = Rates(buckets(2), RateColumns(buckets(2)))
     first = batch("b00", [[1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 1, 0], [0] * 6], NOW - 60_000, ids=["i", "j", "k"])
     added = rates.add([entry(first)], {}, now_ms=NOW)
     assert added == [(NOW, 3)]
@@ -70,7 +70,7 @@ def test_click_rates_are_those_of_the_net_lists():
 
 
 def test_a_correction_falls_into_the_bin_of_its_list():
-    rates = Rates({}, Columns({}))
+    rates = Rates({}, RateColumns({}))
     rates.add([entry(batch("x", [[0] * 6], NOW - 600_000))], {}, now_ms=NOW)
     rates.add([entry(batch("x", [[0] * 6, [1] + [0] * 5], NOW - 600_000, signs=[-1, 1]))], {}, now_ms=NOW)
     [filled] = np.flatnonzero(rates.timelines["30m"].values.any(axis=(1, 2)))
@@ -85,7 +85,7 @@ def test_positions_are_compared_with_examination_times_attraction():
     model = known["b00"].model()
     model.learn(Samples.from_clicks(contexts, clicks))
     newest = {"b00": snapshot(known["b00"], offset=1, at_ms=NOW, model=model)}
-    rates = Rates(known, Columns(known))
+    rates = Rates(known, RateColumns(known))
     rates.add([entry(batch("b00", clicks, NOW, contexts=contexts))], newest, now_ms=NOW)
     expected = np.zeros(K)
     for row, clicked in zip(contexts, clicks, strict=True):
@@ -102,7 +102,7 @@ def test_positions_are_compared_with_examination_times_attraction():
 
 def test_without_a_model_the_table_alone_says_how_clicks_fall_off():
     known = buckets(1)
-    rates = Rates(known, Columns(known))
+    rates = Rates(known, RateColumns(known))
     rates.add([entry(batch("b00", [[0] * 5 + [1], [1] + [0] * 5], NOW))], {}, now_ms=NOW)
     found = positions(rates.cells["b00"])
     w = np.array([[table()[k, 0] for k in range(K)], [0.9, *(table()[k, 1] for k in range(1, K))]]).sum(axis=0)
@@ -111,7 +111,7 @@ def test_without_a_model_the_table_alone_says_how_clicks_fall_off():
 
 
 def test_the_join_delay_leaves_corrections_out():
-    rates = Rates({}, Columns({}))
+    rates = Rates({}, RateColumns({}))
     late = batch("x", [[0] * 6, [1] + [0] * 5], NOW - 900_000, ids=["a", "a"], signs=[-1, 1])
     rates.add([entry(batch("x", [[0] * 6] * 3, NOW - 60_000)), entry(late)], {}, now_ms=NOW)
     histogram = rates.join_delays["x"].total()
@@ -120,7 +120,7 @@ def test_the_join_delay_leaves_corrections_out():
 
 
 def test_a_list_that_stands_for_others_counts_for_them_and_no_count_is_below_none():
-    rates = Rates({}, Columns({}))
+    rates = Rates({}, RateColumns({}))
     one = batch("x", [[1] + [0] * 5, [0] * 6], NOW - 60_000)
     assert rates.add([entry(one)._replace(weight=2.5)], {}, now_ms=NOW) == [(NOW, 5)]
     assert counted(rates)[0].tolist() == [5, 2.5, 2.5]
@@ -129,7 +129,7 @@ def test_a_list_that_stands_for_others_counts_for_them_and_no_count_is_below_non
 
 
 def test_what_is_taken_back_leaves_where_it_had_come():
-    rates = Rates(buckets(1), Columns(buckets(1)))
+    rates = Rates(buckets(1), RateColumns(buckets(1)))
     rates.add([entry(batch("b00", [[1] + [0] * 5] * 100, NOW - 600_000))], {}, now_ms=NOW)
     later = NOW + 3 * 3_600_000
     now = entry(batch("b00", [[0] * 6] * 10, later - 600_000), at_ms=later)
@@ -143,7 +143,7 @@ def test_what_is_taken_back_leaves_where_it_had_come():
 
 
 def test_a_list_of_the_far_future_does_not_push_out_the_others():
-    rates = Rates({}, Columns({}))
+    rates = Rates({}, RateColumns({}))
     rates.add([entry(batch("x", [[0] * 6] * 2, [NOW - 1000, 2**62]))], {}, now_ms=NOW)
     assert positions(rates.cells["x"])["rows"] == [1] * K
 
@@ -152,7 +152,7 @@ def test_a_list_of_the_far_future_does_not_push_out_the_others():
 def test_without_the_table_of_an_algorithm_that_has_one_nothing_is_expected(known):
     bucket = buckets(1)["b00"]
     settings = {"b00": bucket} if known else {}
-    rates = Rates(settings, Columns(settings))
+    rates = Rates(settings, RateColumns(settings))
     newest = {"b00": snapshot(bucket, offset=1, at_ms=NOW)}
     rates.add([entry(batch("b00", CLICKED_ONCE, NOW))], newest, now_ms=NOW)
     found = positions(rates.cells["b00"])
@@ -162,14 +162,14 @@ def test_without_the_table_of_an_algorithm_that_has_one_nothing_is_expected(know
 
 @pytest.mark.parametrize("delay_s", [0.3, 7, 600.5, 40_000])
 def test_quantiles_of_delays_are_near(delay_s):
-    rates = Rates({}, Columns({}))
+    rates = Rates({}, RateColumns({}))
     rates.add([entry(batch("x", [[0] * 6] * 50, NOW - round(delay_s * 1000)))], {}, now_ms=NOW)
     for share in (0.5, 0.95, 0.99):
         assert quantile_s(rates.join_delays["x"].total(), share) == pytest.approx(delay_s, rel=0.06)
 
 
 def test_samples_that_cannot_be_read_are_counted_and_passed_over():
-    rates = Rates({}, Columns({}))
+    rates = Rates({}, RateColumns({}))
     good = entry(batch("x", [[1] + [0] * 5], NOW))
     rates.add([Entry(0, 1, NOW, None, b"\xc3\x01nonsense"), Entry(0, 2, NOW, None, None), good], {}, now_ms=NOW)
     assert rates.unreadable == 2

@@ -9,7 +9,7 @@ from shown import NOW, batch, buckets, impression, loop_of, snapshot, state
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.dashboard.feed import BY_ROW, Feed
-from streams.dashboard.job.state import State, View
+from streams.dashboard.job.state import PageView, State
 from streams.dashboard.source import Entry, Look
 from streams.settings.settings import Settings
 
@@ -51,7 +51,7 @@ def take(have, message):
 
 @pytest.mark.parametrize("window", ["30m", "all"])
 def test_changes_add_up_to_what_a_new_page_is_sent(window):
-    shown, view = state(), View(window, "b01")
+    shown, view = state(), PageView(window, "b01")
     following, have, sizes = Feed(view), {}, []
     for number in range(30):
         shown.add(look(number, bucket=f"b{number % 3:02}"))
@@ -70,13 +70,13 @@ def test_changes_add_up_to_what_a_new_page_is_sent(window):
 def test_without_news_only_the_time_travels():
     shown = state()
     shown.add(look(1))
-    feed = Feed(View())
+    feed = Feed(PageView())
     feed.message(shown)
     assert set(json.loads(feed.message(shown))) <= {"now"}
 
 
 def test_trouble_is_said_and_forgotten_when_it_is_over():
-    shown, feed = state(), Feed(View())
+    shown, feed = state(), Feed(PageView())
     shown.fail("Kafka is away")
     assert json.loads(feed.message(shown))["status"]["is"]["trouble"] == "Kafka is away"
     shown.add(look(1))
@@ -84,7 +84,7 @@ def test_trouble_is_said_and_forgotten_when_it_is_over():
 
 
 def test_one_part_that_fails_is_said_and_the_others_go_on(monkeypatch):
-    shown, feed = state(), Feed(View())
+    shown, feed = state(), Feed(PageView())
     monkeypatch.setattr(shown.loop, "add_impressions", lambda shown: 1 // 0)
     monkeypatch.setattr(shown, "_letter_rows", lambda: {}["gone"])
     shown.add(look(1))
@@ -117,7 +117,7 @@ def test_a_version_from_nowhere_breaks_nothing():
             "impressions": [lists_of(number, (1, number - 1))],
         }
         shown.add(Look(NOW + number * 1000, entries))
-    assert json.loads(Feed(View()).message(shown))["status"]["is"]["broken"] == {}
+    assert json.loads(Feed(PageView()).message(shown))["status"]["is"]["broken"] == {}
     assert shown.loop.rows["b00"][9] >= 30
     assert shown.loop.rows["b00"][10] == 0
 
@@ -129,7 +129,7 @@ def test_events_that_the_join_refuses_are_not_shown():
     clicks = [Entry(0, 0, NOW, b"", encode(Click("i", "s", 1, date))) for date in dates]
     shown.add(Look(NOW, {"impressions": odd, "clicks": clicks}))
     assert shown.click_delays.delays == {}
-    assert json.loads(Feed(View()).message(shown))["status"]["is"]["broken"] == {}
+    assert json.loads(Feed(PageView()).message(shown))["status"]["is"]["broken"] == {}
 
 
 def test_names_of_buckets_that_nobody_has_take_no_room():

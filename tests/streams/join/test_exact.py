@@ -81,7 +81,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("impressions"), st.integers(1, 6)),
         st.tuples(st.just("clicks"), st.integers(1, 6)),
-        st.tuples(st.sampled_from(["cut", "cut_a_little"]), st.integers(0, 60)),
+        st.tuples(st.sampled_from(["checkpoint", "checkpoint_a_little"]), st.integers(0, 60)),
         st.tuples(st.just("idle"), st.integers(0, 3)),
         st.tuples(st.just("restart"), st.integers(0, HORIZON)),
     ),

@@ -11,10 +11,10 @@ from learner import Samples
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
-from streams.join.checkpoint import Cut
+from streams.join.checkpoint import Checkpoint
 from streams.join.commit import Commit
 from streams.join.job.metrics import MOST_REASONS, JoinMetrics, label_of
-from streams.join.job.partition import Pair
+from streams.join.job.partition import PartitionJoin
 from streams.join.job.watch import JoinWatch
 from streams.join.ledger import Ledger
 from streams.join.session_join import SessionJoin
@@ -57,8 +57,8 @@ def test_what_became_of_every_event_is_counted():
     )
     clicks = [Click("i1", "s", 2, AT), Click("i2", "s", 1, AT + 1000), Click("?", "s", 1, AT), Click("i1", "s", 9, AT)]
     join.add_clicks(logged(clicks))
-    cut = join.cut(AT + 60_000)
-    figures.cut(3, cut, kept=len(join), behind=(7, 0), now_ms=AT + 60_000)
+    checkpoint = join.checkpoint(AT + 60_000)
+    figures.checkpoint(3, checkpoint, kept=len(join), behind=(7, 0), now_ms=AT + 60_000)
     figures.committed(0.25)
     text = figures.render()
     counts = {"joined": 2, "duplicate": 1, "too_late": 0, "dead": 2}
@@ -78,7 +78,7 @@ def test_what_became_of_every_event_is_counted():
     assert value(text, "glimpse_join_commit_seconds") == 1
 
     join.add_clicks([SimpleNamespace(offset=9, timestamp=AT + 9000, key=b"s", value=encode(Click("i1", "s", 3, AT)))])
-    figures.cut(3, join.cut(AT + 61_000), kept=len(join), behind=(0, 0), now_ms=AT + 61_000)
+    figures.checkpoint(3, join.checkpoint(AT + 61_000), kept=len(join), behind=(0, 0), now_ms=AT + 61_000)
     assert value(figures.render(), "glimpse_join_corrections_total", partition="3") == 1
     assert "glimpse_join_delay_seconds_sum 120\n" in figures.render()  # a correction is no new list
 
@@ -95,27 +95,29 @@ def test_a_partition_that_goes_and_comes_back_counts_nothing_twice():
     assert value(text, "glimpse_join_clicks_total", partition="0", fate="used") == 0  # there before the first commit
     assert value(text, "glimpse_join_ledger_events", partition="0", count="used") == 100
 
-    def cut(used: int) -> None:
+    def checkpoint(used: int) -> None:
         commit = replace(Commit.beginning(""), ledger=Ledger(clicks=used, used=used))
-        figures.cut(0, Cut([], [], [], commit, np.zeros(0, np.int64), 0, 0), kept=0, behind=(0, 0), now_ms=0)
+        figures.checkpoint(
+            0, Checkpoint([], [], [], commit, np.zeros(0, np.int64), 0, 0), kept=0, behind=(0, 0), now_ms=0
+        )
 
-    cut(130)
+    checkpoint(130)
     figures.forget(0)  # another worker takes it from 130 to 1,000
     figures.opened(0, Ledger(clicks=1000, used=1000))
-    cut(1010)
+    checkpoint(1010)
     text = figures.render()
     assert value(text, "glimpse_join_clicks_total", partition="0", fate="used") == 40
     assert value(text, "glimpse_join_events_total", partition="0", log="clicks") == 40
     assert value(text, "glimpse_join_ledger_events", partition="0", count="used") == 1010
-    cut(1005)  # other rules have moved some elsewhere: no counter falls
-    cut(1006)
+    checkpoint(1005)  # other rules have moved some elsewhere: no counter falls
+    checkpoint(1006)
     assert value(figures.render(), "glimpse_join_clicks_total", partition="0", fate="used") == 41
 
 
 def test_an_idle_partition_has_its_figures_before_any_commit():
     commit = Commit.beginning(Acceptance(BUCKETS, future_ms=0).hash)
     join = SessionJoin(Acceptance(BUCKETS, future_ms=0), wait_ms=10_000, lateness_ms=60_000, resume=commit)
-    watch = JoinWatch({4: Pair(join, commit)})
+    watch = JoinWatch({4: PartitionJoin(join, commit)})
     watch.opened(4, commit.ledger)
     watch.turned()
     text = watch.metrics()
@@ -140,7 +142,7 @@ def test_early_late_and_orphan_clicks_are_told_apart():
     join.add_clicks([click(0, "early", 0), click(1, "early", 0.5), click(2, "nobody", 1)])
     join.add_impressions([show(0, "early", 0), show(1, "i", 2)])
     join.add_clicks([click(3, "i", 3), click(4, "i", 4)])  # the second one is a repeat
-    figures.cut(0, join.cut(AT + 20_000), kept=2, behind=(0, 0), now_ms=AT + 20_000)
+    figures.checkpoint(0, join.checkpoint(AT + 20_000), kept=2, behind=(0, 0), now_ms=AT + 20_000)
     text = figures.render()
     assert value(text, "glimpse_join_early_clicks_total", partition="0") == 2
     assert value(text, "glimpse_join_orphan_clicks_total", partition="0") == 0
@@ -149,10 +151,10 @@ def test_early_late_and_orphan_clicks_are_told_apart():
 
     join.add_impressions([show(2, "j", 30)])
     join.add_clicks([click(5, "i", 25), click(6, "nobody", 26)])
-    figures.cut(0, join.cut(AT + 30_000), kept=1, behind=(0, 0), now_ms=AT + 30_000)  # "i" is forgotten
+    figures.checkpoint(0, join.checkpoint(AT + 30_000), kept=1, behind=(0, 0), now_ms=AT + 30_000)  # "i" is forgotten
     join.add_impressions([show(3, "k", 80)])
     join.add_clicks([click(7, "k", 80)])
-    figures.cut(0, join.cut(AT + 80_000), kept=1, behind=(0, 0), now_ms=AT + 80_000)
+    figures.checkpoint(0, join.checkpoint(AT + 80_000), kept=1, behind=(0, 0), now_ms=AT + 80_000)
     text = figures.render()
     assert value(text, "glimpse_join_clicks_total", partition="0", fate="late") == 3
     assert value(text, "glimpse_join_orphan_clicks_total", partition="0") == 2

@@ -57,8 +57,8 @@ def test_a_click_after_the_close_corrects_exactly_in_one_record():
     world.click(1)
     world.rows(at=61)
     world.click(3, at=70)
-    cut = world.cut(at=71)
-    [batch] = cut.samples
+    checkpoint = world.checkpoint(at=71)
+    [batch] = checkpoint.samples
     assert batch.signs_array.tolist() == [-1, 1]
     assert batch.rewards_array.reshape(2, 6).tolist() == [[1, 0, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0]]
     assert batch.last_clicks_array.reshape(2, 6).tolist() == [[0, 1, 1, 1, 1, 1], [0, 1, 1, 3, 3, 3]]
@@ -88,9 +88,9 @@ def test_a_click_past_the_horizon_is_late_once_no_list_can_come():
     world = World()
     world.show()
     world.click(2, at=1, arrives=120.001)
-    assert world.cut(at=121).late_clicks == []
+    assert world.checkpoint(at=121).late_clicks == []
     world.show("later", at=200)
-    [late] = world.cut(at=201).late_clicks
+    [late] = world.checkpoint(at=201).late_clicks
     assert late.offset == 0
     assert world.join.ledger.late == 1
 
@@ -100,7 +100,7 @@ def test_an_impression_past_its_horizon_is_refused():
     world.show("first", at=130)
     world.show("too late", at=9.9, arrives=0)  # the log's clock counts, not the record's own time stamp
     world.show("in time", at=10, arrives=0)
-    [letter] = world.cut(at=0).dead_letters
+    [letter] = world.checkpoint(at=0).dead_letters
     assert (letter.offset, letter.reason) == (1, "too late: its horizon had passed 0.1 s before it came")
     assert (world.join.ledger.too_late, world.join.ledger.open) == (1, 2)
 
@@ -110,7 +110,7 @@ def test_the_lower_offset_wins_and_other_content_is_refused():
     world.show()
     world.show(arrives=1)
     world.show(arrives=2, rendered=3)
-    [letter] = world.cut(at=3).dead_letters
+    [letter] = world.checkpoint(at=3).dead_letters
     assert letter.reason == "impression 'i' has other content than at offset 0; the lower offset wins"
     assert (world.join.ledger.duplicates, world.join.ledger.dead_impressions, world.join.ledger.open) == (1, 1, 1)
 
@@ -120,16 +120,16 @@ def test_silent_logs_let_go_of_their_lists():
     world.show()
     world.click(1)
     world.click(1, name="nobody")
-    world.cut(at=61)
+    world.checkpoint(at=61)
     assert len(world.join) == 1
     world.join.idle(impressions_ms=T0 + 121_000, clicks_ms=T0 + 121_000)
-    world.cut(at=200)
+    world.checkpoint(at=200)
     assert len(world.join) == 0
     world.join.idle(impressions_ms=T0 + 151_001)
-    cut = world.cut(at=200)
-    assert [late.offset for late in cut.late_clicks] == [1]
-    assert (cut.commit.impressions.place.offset, cut.commit.clicks.place.offset) == (1, 2)
-    assert cut.commit.ledger.balanced
+    checkpoint = world.checkpoint(at=200)
+    assert [late.offset for late in checkpoint.late_clicks] == [1]
+    assert (checkpoint.commit.impressions.place.offset, checkpoint.commit.clicks.place.offset) == (1, 2)
+    assert checkpoint.commit.ledger.balanced
 
 
 def test_records_stay_under_half_a_megabyte():
@@ -138,10 +138,10 @@ def test_records_stay_under_half_a_megabyte():
     for number in range(150):
         items = bytes(40 * 8)
         world.show(f"i{number}", items=items, contexts=contexts, rendered=40)
-    first = world.cut(at=61).samples
+    first = world.checkpoint(at=61).samples
     taps = [Click(f"i{number}", "s", 1, T0 + 62_000) for number in range(150)]
     world.join.add_clicks([Logged(n, T0 + 62_000, b"s", encode(tap)) for n, tap in enumerate(taps)])
-    second = world.cut(at=63).samples
+    second = world.checkpoint(at=63).samples
     for batches, lists in ((first, 150), (second, 300)):
         assert max(len(encode(batch)) for batch in batches) <= MAX_RECORD_BYTES
         assert sum(len(batch.sizes) for batch in batches) == lists
@@ -152,10 +152,10 @@ def test_records_stay_under_half_a_megabyte():
 def test_a_rebuild_takes_only_what_was_processed():
     world = World()
     world.show()
-    resumed = World(resume=world.cut(at=1).commit)
+    resumed = World(resume=world.checkpoint(at=1).commit)
     assert resumed.join.rebuilding
     with pytest.raises(ValueError, match="must reread"):
-        resumed.cut(at=61)
+        resumed.checkpoint(at=61)
     resumed.offsets["impressions"] = 1
     with pytest.raises(ValueError, match="rebuilding ends at offset 1, got 1"):
         resumed.show("beyond")
@@ -165,7 +165,7 @@ def test_commit_metadata_is_small_and_foreign_metadata_is_refused():
     world = World()
     for number in range(40):
         world.show(f"i{number}")
-    entries = world.cut(at=1).commit.encode(("a" * 36, "b" * 36))
+    entries = world.checkpoint(at=1).commit.encode(("a" * 36, "b" * 36))
     assert max(len(metadata) for _, metadata in entries) < MAX_METADATA_BYTES / 4
     with pytest.raises(BadCommit, match="not committed by a join"):
         Commit.decode((3, ""), (4, "{}"))
@@ -186,28 +186,28 @@ def test_an_id_that_could_fill_a_record_and_an_item_that_means_none_are_refused_
     world.show("ß" * 200)
     world.show("a", items=np.array([128, 0, 128, 2**62, 1, -(2**63) + 1], "<i8").tobytes())
     world.show("b", items=np.array([5, 6, 7, 8, -(2**63), 9], "<i8").tobytes())
-    cut = world.cut(WAIT / 1000 + 1)
-    reasons = {letter.offset: letter.reason for letter in cut.dead_letters}
+    checkpoint = world.checkpoint(WAIT / 1000 + 1)
+    reasons = {letter.offset: letter.reason for letter in checkpoint.dead_letters}
     assert reasons == {
         1: "an impression id of 400 bytes; at most 256",
         3: "item -9223372036854775808, which stands for no item; take another id",
     }
-    assert [name for batch in cut.samples for name in batch.impression_ids] == ["i" * 64, "a"]
+    assert [name for batch in checkpoint.samples for name in batch.impression_ids] == ["i" * 64, "a"]
 
 
 def test_lists_that_close_all_at_once_are_written_in_pieces():
     world = World()
     for number in range(50):
         world.show(f"i{number:02}", at=number / 10)
-    names, cuts = [], 0
+    names, checkpoints = [], 0
     resume = None
     while len(names) < 50:
-        cut = world.join.cut(T0 + 10 * WAIT, most_bytes=10 * 1024)
-        names += [name for batch in cut.samples for name in batch.impression_ids]
-        assert sum(len(encode(batch)) for batch in cut.samples) < 20 * 1024
-        cuts, resume = cuts + 1, cut.commit
+        checkpoint = world.join.checkpoint(T0 + 10 * WAIT, most_bytes=10 * 1024)
+        names += [name for batch in checkpoint.samples for name in batch.impression_ids]
+        assert sum(len(encode(batch)) for batch in checkpoint.samples) < 20 * 1024
+        checkpoints, resume = checkpoints + 1, checkpoint.commit
     assert names == [f"i{number:02}" for number in range(50)]
-    assert cuts == 3
+    assert checkpoints == 3
     assert (resume.ledger.lists, resume.ledger.open) == (50, 0)
 
 
@@ -228,16 +228,16 @@ def test_a_list_that_was_too_late_stays_so_after_the_horizon_has_grown():
     one = join(None, 60)
     one.add_impressions([first])
     one.idle(impressions_ms=T0 + 500_000)  # so nothing shown before 380 s is in time any more
-    commit = one.cut(T0).commit
+    commit = one.checkpoint(T0).commit
     two = join(commit, 1000)
     two.add_impressions([record for record in [first] if record.offset >= commit.impressions.place.offset], 1)
     two.add_impressions([second])
-    cut = two.cut(T0 + 500_000)
-    assert [letter.offset for letter in cut.dead_letters] == [1]
-    three = join(cut.commit, 1000)
+    checkpoint = two.checkpoint(T0 + 500_000)
+    assert [letter.offset for letter in checkpoint.dead_letters] == [1]
+    three = join(checkpoint.commit, 1000)
     for record in (first, second):
-        if record.offset >= cut.commit.impressions.place.offset:
+        if record.offset >= checkpoint.commit.impressions.place.offset:
             three.add_impressions([record])
     assert not three.rebuilding
     three.add_clicks([at(0, 501, Click("y", "s", 1, T0 + 310_000))])
-    assert three.cut(T0 + 600_000).samples == []
+    assert three.checkpoint(T0 + 600_000).samples == []

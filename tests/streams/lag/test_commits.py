@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.join.clock import Place as LogPlace
+from streams.join.clock import GroupPartition as LogPlace
 from streams.join.commit import Commit, LogPart
 from streams.lag.clocks import Clocks
-from streams.lag.commit_records import Committed, Place, Standing, committed_of, place_of, standing_of
+from streams.lag.commit_records import Committed, GroupPartition, Standing, committed_of, place_of, standing_of
 
 
 def text(value: str) -> bytes:
@@ -47,7 +47,7 @@ def test_the_topic_id_is_found_among_tags():
 
 def test_keys_of_other_kinds_are_passed_over():
     key = struct.pack(">h", 1) + text("group") + text("topic") + struct.pack(">i", 3)
-    assert place_of(key) == Place("group", "topic", 3)
+    assert place_of(key) == GroupPartition("group", "topic", 3)
     assert place_of(struct.pack(">h", 2) + text("group")) is None
     assert place_of(None) is None
     assert committed_of(struct.pack(">hq", 9, 1)) is None

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.lag.report import GroupLag, Report, partition_lag, rate
-from streams.lag.verdict import Facts, Mark, OpenTransaction, Verdict, Window, behind_since, judge, offset_at
+from streams.lag.report import GroupLag, LagReport, partition_lag, rate
+from streams.lag.verdict import Facts, OffsetAt, OpenTransaction, Verdict, Window, behind_since, judge, offset_at
 
 NOW = 100_000
 WINDOW = Window(span_s=30, commits=10)
@@ -17,8 +17,8 @@ WINDOW = Window(span_s=30, commits=10)
 def facts(positions, *, ends=None, every_ms=3000, last_ms=NOW, **changes) -> Facts:
     """A partition with these commits, one every 3 s; its log grows by 100 offsets a second unless told otherwise."""
     count = len(positions)
-    commits = [Mark(last_ms - every_ms * (count - 1 - index), offset) for index, offset in enumerate(positions)]
-    ends = ends or [Mark(at_ms, at_ms // 10) for at_ms in range(40_000, NOW + 1, 3000)]
+    commits = [OffsetAt(last_ms - every_ms * (count - 1 - index), offset) for index, offset in enumerate(positions)]
+    ends = ends or [OffsetAt(at_ms, at_ms // 10) for at_ms in range(40_000, NOW + 1, 3000)]
     position = positions[-1] if positions else None
     end = ends[-1].offset
     known = {
@@ -32,7 +32,7 @@ def facts(positions, *, ends=None, every_ms=3000, last_ms=NOW, **changes) -> Fac
     return Facts("t", 0, commits=commits, ends=ends, **known | changes)
 
 
-STILL = [Mark(40_000, 9000), Mark(NOW, 9000)]  # a log that did not grow
+STILL = [OffsetAt(40_000, 9000), OffsetAt(NOW, 9000)]  # a log that did not grow
 CASES = {
     "caught up": (facts([9000, 9500, 10_000]), Verdict.OK, "caught up"),
     "keeps pace, one second behind": (facts([9900 - 300 * n for n in range(11, -1, -1)]), Verdict.OK, "it moves"),
@@ -49,7 +49,7 @@ CASES = {
     ),
     "commits without moving": (facts([5000] * 12), Verdict.STALL, "commits, but stays at 5000"),
     "commits without moving, but was caught up not long ago": (
-        facts([9000] * 12, ends=[Mark(40_000, 9000), Mark(90_000, 9000), Mark(NOW, 10_000)]),
+        facts([9000] * 12, ends=[OffsetAt(40_000, 9000), OffsetAt(90_000, 9000), OffsetAt(NOW, 10_000)]),
         Verdict.OK,
         "was caught up 10 s ago",
     ),
@@ -61,7 +61,7 @@ CASES = {
     "no commit any more, but nothing to do": (facts([9000], ends=STILL, last_ms=40_000), Verdict.OK, "caught up"),
     "commits from before anything was seen": (facts([], position=5, unread=95), Verdict.STOP, "no commit in the last"),
     "idle for long, then work came": (
-        facts([9000], last_ms=10_000, ends=[Mark(40_000, 9000), Mark(98_000, 9000), Mark(NOW, 9100)]),
+        facts([9000], last_ms=10_000, ends=[OffsetAt(40_000, 9000), OffsetAt(98_000, 9000), OffsetAt(NOW, 9100)]),
         Verdict.OK,
         "was caught up 2.0 s ago",
     ),
@@ -75,12 +75,12 @@ CASES = {
     "went back long ago": (facts([9000] + [100 + 900 * n for n in range(11)]), Verdict.OK, "it moves"),
     "never committed": (facts([]), Verdict.STOP, "never committed, and 10000 records wait"),
     "never committed, on a log just begun": (
-        facts([], ends=[Mark(40_000, 0), Mark(99_000, 0), Mark(NOW, 50)]),
+        facts([], ends=[OffsetAt(40_000, 0), OffsetAt(99_000, 0), OffsetAt(NOW, 50)]),
         Verdict.OK,
         "never committed",
     ),
-    "never committed, on an empty log": (facts([], ends=[Mark(NOW, 0)]), Verdict.OK, "nothing to read yet"),
-    "beyond the end": (facts([500], ends=[Mark(NOW, 20)]), Verdict.REWIND, "stands at 500, but the log ends at 20"),
+    "never committed, on an empty log": (facts([], ends=[OffsetAt(NOW, 0)]), Verdict.OK, "nothing to read yet"),
+    "beyond the end": (facts([500], ends=[OffsetAt(NOW, 20)]), Verdict.REWIND, "stands at 500, but the log ends at 20"),
     "behind an open transaction": (facts([10_000], high=10_100), Verdict.OK, "caught up"),
     "of another log": (facts([20], other_log=True), Verdict.REWIND, "the topic was made again"),
     "commits every 10 s and falls behind": (
@@ -104,14 +104,19 @@ CASES = {
         "no commit for 35 s",
     ),
     "committed every hour, and not for some minutes though there is work": (
-        facts([9000] * 5, every_ms=3_600_000, last_ms=NOW - 200_000, ends=[Mark(NOW - 170_000, 9000), Mark(NOW, 9500)]),
+        facts(
+            [9000] * 5,
+            every_ms=3_600_000,
+            last_ms=NOW - 200_000,
+            ends=[OffsetAt(NOW - 170_000, 9000), OffsetAt(NOW, 9500)],
+        ),
         Verdict.STOP,
         "no commit for 3 min",
     ),
     "committed once": (facts([5000], last_ms=NOW - 5000), Verdict.OK, "it committed 5.0 s ago"),
     "one record": (facts([9000, 9999], last_ms=NOW - 500), Verdict.OK, "1 record waits, the first for 0.0 s, and it"),
     "a marker behind each commit": (
-        facts([299 + 300 * n for n in range(12)], ends=[Mark(67_000 + 3000 * n, 300 + 300 * n) for n in range(12)]),
+        facts([299 + 300 * n for n in range(12)], ends=[OffsetAt(67_000 + 3000 * n, 300 + 300 * n) for n in range(12)]),
         Verdict.OK,
         "",
     ),
@@ -149,12 +154,14 @@ def test_numbers_beside_the_verdict():
 @pytest.mark.parametrize("ago_s", [0, 5])
 def test_the_rate_of_a_group_that_keeps_pace_is_that_of_its_log(every_s, ago_s):
     last = NOW - min(ago_s, every_s) * 1000
-    commits = [Mark(last - n * every_s * 1000, (last - n * every_s * 1000) // 10) for n in range(60 // every_s, -1, -1)]
+    commits = [
+        OffsetAt(last - n * every_s * 1000, (last - n * every_s * 1000) // 10) for n in range(60 // every_s, -1, -1)
+    ]
     assert rate(commits, NOW, WINDOW) == pytest.approx(100)
 
 
 def test_the_rate_of_a_group_that_stopped_falls():
-    commits = [Mark(NOW - 20_000 - n * 1000, (NOW - 20_000 - n * 1000) // 10) for n in range(30, -1, -1)]
+    commits = [OffsetAt(NOW - 20_000 - n * 1000, (NOW - 20_000 - n * 1000) // 10) for n in range(30, -1, -1)]
     assert rate(commits, NOW, WINDOW) == pytest.approx(100 / 3, rel=0.05)
 
 
@@ -168,15 +175,17 @@ def test_a_marker_that_was_deleted_is_no_loss_and_an_event_that_a_restart_needs_
 
 
 def test_what_waits_grows_older_when_time_stamps_stand_still():
-    known = facts([9000], ends=[Mark(40_000, 9000), Mark(60_000, 9001), Mark(NOW, 9001)], unread_ms=500, clock_ms=500)
+    known = facts(
+        [9000], ends=[OffsetAt(40_000, 9000), OffsetAt(60_000, 9001), OffsetAt(NOW, 9001)], unread_ms=500, clock_ms=500
+    )
     assert partition_lag(known, now_ms=NOW, window=WINDOW).lag_s == 60.0
 
 
 def test_time_lag_is_interpolated_when_the_record_cannot_be_read():
-    ends = [Mark(50_000, 0), Mark(60_000, 1000), Mark(NOW, 1000)]
+    ends = [OffsetAt(50_000, 0), OffsetAt(60_000, 1000), OffsetAt(NOW, 1000)]
     known = facts([250], ends=ends)
     assert partition_lag(known, now_ms=NOW, window=WINDOW).lag_s == 47.5
-    older = facts([250], ends=[Mark(60_000, 1000), Mark(NOW, 1000)])
+    older = facts([250], ends=[OffsetAt(60_000, 1000), OffsetAt(NOW, 1000)])
     assert partition_lag(older, now_ms=NOW, window=WINDOW).lag_s is None
 
 
@@ -184,13 +193,13 @@ def test_a_group_has_the_verdict_of_its_worst_partition_and_the_report_that_of_i
     good, bad = (
         partition_lag(CASES[name][0], now_ms=NOW, window=WINDOW) for name in ("caught up", "no commit any more")
     )
-    report = Report(NOW, (GroupLag("a", "a", 1, (good, good)), GroupLag("b", "b", None, (good, bad, good))))
+    report = LagReport(NOW, (GroupLag("a", "a", 1, (good, good)), GroupLag("b", "b", None, (good, bad, good))))
     assert [group.verdict for group in report.groups] == [Verdict.OK, Verdict.STOP]
     assert report.verdict is Verdict.STOP
     assert report.groups[0].reason == "caught up"
     assert report.groups[1].reason == f"t[0] {bad.reason} (1 of 3 partitions)"
     held = replace(good, transaction=OpenTransaction(3.5, "w", 2))
-    plain = json.loads(json.dumps(Report(NOW, (GroupLag("a", "a", 1, (held,)),)).to_dict()))
+    plain = json.loads(json.dumps(LagReport(NOW, (GroupLag("a", "a", 1, (held,)),)).to_dict()))
     assert plain["groups"][0]["partitions"][0]["transaction"] == {"age_s": 3.5, "writer": "w", "offsets": 2}
     assert plain["groups"][0]["verdict"] == plain["groups"][0]["partitions"][0]["verdict"] == "OK"
 
@@ -208,7 +217,7 @@ marks = st.lists(
 @given(marks, st.integers(0, 10**6), st.integers(0, 10**6))
 def test_interpolation_agrees_with_a_slow_search(pairs, at_ms, position):
     times, offsets = zip(*sorted(pairs), strict=True)
-    known = [Mark(*pair) for pair in zip(times, sorted(offsets), strict=True)]
+    known = [OffsetAt(*pair) for pair in zip(times, sorted(offsets), strict=True)]
     found = offset_at(known, at_ms)
     assert known[0].offset <= found <= known[-1].offset
     assert offset_at(known, known[0].at_ms) == known[0].offset
@@ -220,9 +229,11 @@ def test_interpolation_agrees_with_a_slow_search(pairs, at_ms, position):
 
 @given(st.lists(st.tuples(st.integers(0, NOW), st.integers(0, 10**6)), max_size=30), st.integers(0, 10**6))
 def test_any_history_gets_a_verdict_and_sane_numbers(pairs, end):
-    commits = [Mark(*pair) for pair in sorted(pairs)]
+    commits = [OffsetAt(*pair) for pair in sorted(pairs)]
     position = commits[-1].offset if commits else None
-    known = facts([], ends=[Mark(0, 0), Mark(NOW, end)], position=position, unread=max(0, end - (position or 0)))
+    known = facts(
+        [], ends=[OffsetAt(0, 0), OffsetAt(NOW, end)], position=position, unread=max(0, end - (position or 0))
+    )
     found = partition_lag(replace(known, commits=commits), now_ms=NOW, window=WINDOW)
     assert found.reason
     assert found.lag >= 0

@@ -9,7 +9,7 @@ from rich.console import Console
 from streams.lag.job.metrics import metrics_of
 from streams.lag.job.reader import LagError
 from streams.lag.job.view import exit_code, fitting, show, view
-from streams.lag.report import GroupLag, PartitionLag, Report
+from streams.lag.report import GroupLag, LagReport, PartitionLag
 from streams.lag.verdict import OpenTransaction, Verdict
 
 FINE = PartitionLag(
@@ -21,8 +21,8 @@ SLOW = replace(
 HELD = replace(FINE, partition=2, transaction=OpenTransaction(35.0, "w-1", 3))
 
 
-def report(*partitions: PartitionLag, members: int | None = 2, notes=()) -> Report:
-    return Report(1_700_000_000_000, (GroupLag("join", "glimpse-join", members, partitions),), notes)
+def report(*partitions: PartitionLag, members: int | None = 2, notes=()) -> LagReport:
+    return LagReport(1_700_000_000_000, (GroupLag("join", "glimpse-join", members, partitions),), notes)
 
 
 def printed(found, **options) -> str:

@@ -9,7 +9,7 @@ from sample_batches import DIM, K, all_algorithms, make_batch, pack
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress
-from streams.learn.partition_learner import Log, PartitionLearner, RawRecord, samples_of
+from streams.learn.partition_learner import PartitionLearner, RawRecord, SamplesPartition, samples_of
 from streams.logs.dead_letters import fitting
 from streams.parameters.chunks import SnapshotCorrupt
 from streams.parameters.snapshot import ConfigChanged
@@ -17,7 +17,7 @@ from streams.settings.bucket import Bucket
 
 BUCKETS = all_algorithms()
 TABLE = BUCKETS["ubm"].examination
-LOG = Log("samples", "topic-1")
+LOG = SamplesPartition("samples", "topic-1")
 
 
 def log_of(count: int) -> tuple[list[RawRecord], dict[str, list[Samples]]]:
@@ -196,7 +196,7 @@ def test_what_cannot_be_learned_is_a_dead_letter_and_changes_nothing(value, reas
     assert learner.publish(now_ms=1)[2] == []
 
 
-def published(bucket: Bucket, log: Log = LOG):
+def published(bucket: Bucket, log: SamplesPartition = LOG):
     learner = PartitionLearner({bucket.name: bucket}, log)
     learner.apply([RawRecord(0, encode(make_batch(bucket.name, 3, seed=5)[0]))])
     snapshots, progress, _ = learner.publish(now_ms=0)

@@ -13,8 +13,8 @@ from learner import Samples
 from schemas.codec import encode
 from streams.learn.job.health import STUCK_S, LearnHealth
 from streams.learn.job.owner import PartitionOwner
-from streams.learn.job.rounds import Delivered, Learning, Place
-from streams.learn.partition_learner import Log, PartitionLearner, RawRecord
+from streams.learn.job.rounds import AssignedPartition, Delivered, Learning
+from streams.learn.partition_learner import PartitionLearner, RawRecord, SamplesPartition
 from streams.parameters.snapshot import take_snapshot
 from streams.settings.bucket import Bucket
 from streams.settings.settings import Settings
@@ -27,13 +27,13 @@ async def no_seek(partition, offset):
 def worker(**changes):
     """A worker with partition 0, in whatever state, that no broker is needed for."""
     learning = Learning(Settings(buckets=all_algorithms()), seek=no_seek)
-    place = Place(PartitionOwner(learning.store, 0), **changes)
+    place = AssignedPartition(PartitionOwner(learning.store, 0), **changes)
     learning.places[0] = place
     return learning, place
 
 
 def restored(place):
-    place.owner.learner = PartitionLearner(all_algorithms(), Log("samples", "t"))
+    place.owner.learner = PartitionLearner(all_algorithms(), SamplesPartition("samples", "t"))
     place.sought = True
 
 
@@ -195,7 +195,7 @@ def test_an_online_store_that_stops_is_seen_and_so_is_its_return(new_redis):
 def test_the_page_holds_nobody_up_while_conditions_are_computed():
     bucket = Bucket("wide", "c2ucb", dim=400, positions=3)
     learning = Learning(Settings(buckets={"wide": bucket}), seek=no_seek)
-    learning.places[0] = place = Place(PartitionOwner(learning.store, 0))
+    learning.places[0] = place = AssignedPartition(PartitionOwner(learning.store, 0))
     model, random = bucket.model(), np.random.default_rng(0)
     model.learn(Samples.from_clicks(random.uniform(-0.5, 0.5, (50, 3, 400)), random.random((50, 3)) < 0.3))
     place.newest["wide"] = take_snapshot(

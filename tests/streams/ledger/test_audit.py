@@ -8,7 +8,7 @@ from replay_runs import LISTS, SETTINGS, play, rewrite
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams.broker.partitioner import home
+from streams.broker.partitioner import partition_of
 from streams.ledger.job.audit import audit
 from streams.ledger.lists import take_back
 from streams.logs.archive import Archive
@@ -62,7 +62,7 @@ def test_a_sample_that_is_there_twice_is_named(own):
 
 @pytest.mark.parametrize("share", [1, 8])
 def test_lists_that_were_taken_back_twice_are_named(own, share):
-    found = [decode(record.value, SampleBatch) for record in records_of(own, "samples", home("ubm", 2))]
+    found = [decode(record.value, SampleBatch) for record in records_of(own, "samples", partition_of("ubm", 2))]
     ubm = [batch for batch in found if batch.bucket == "ubm" and (batch.signs_array > 0).all()]
     assert ubm
     gone = [encode(take_back(batch, range(len(batch.impression_ids)))) for batch in ubm[::share]]
@@ -70,9 +70,9 @@ def test_lists_that_were_taken_back_twice_are_named(own, share):
     def unlearned(records: list) -> list:
         return records + [LogRecord(records[-1].offset + 1 + n, 0, b"ubm", value) for n, value in enumerate(gone)]
 
-    rewrite(own, "samples", unlearned, partition=home("ubm", 2))
+    rewrite(own, "samples", unlearned, partition=partition_of("ubm", 2))
     assert audited(own).problems == []
-    rewrite(own, "samples", unlearned, partition=home("ubm", 2))
+    rewrite(own, "samples", unlearned, partition=partition_of("ubm", 2))
     problems = audited(own).problems
     assert all("had been taken back before" in problem or "that were there" in problem for problem in problems)
     lists = sum(len(batch.impression_ids) for batch in ubm[::share])

@@ -11,7 +11,7 @@ from learner.experiments.online import Online
 from learner.experiments.policies import BEYOND, PAPER
 from learner.experiments.taobao import Taobao, shop_of
 from streams.offline.encoder_training import train
-from streams.offline.experiment import Plan, conduct, pool, run_yandex
+from streams.offline.experiment import ExperimentPlan, conduct, pool, run_yandex
 from streams.offline.experiment_report import write_report
 from streams.offline.logs import LogError
 
@@ -36,7 +36,7 @@ def search_log(file, *, pages=400, short=False):
 
 @pytest.mark.parametrize("judge", ["log", "users"])
 def test_taobao_is_played_by_all(encoder, judge, tmp_path):
-    plan = Plan(sizes=(3, 4), rounds=300, seeds=2, tuning_rounds=15, tuning_seeds=1)
+    plan = ExperimentPlan(sizes=(3, 4), rounds=300, seeds=2, tuning_rounds=15, tuning_seeds=1)
     section = conduct(Taobao(encoder, judge, fitted_lists=1000, items=500), plan, "tiny", "a note", None)
     names = [*PAPER, *BEYOND, "random", "oracle"]
     assert [row.name for row in section.rows] == 2 * names
@@ -60,7 +60,9 @@ def test_taobao_is_played_by_all(encoder, judge, tmp_path):
 
 
 def test_two_processes_find_what_one_finds(encoder):
-    plan = Plan(sizes=(3,), rounds=60, seeds=2, tuning_rounds=20, tuning_seeds=1, names=("c2ucb", "ubm-linucb"))
+    plan = ExperimentPlan(
+        sizes=(3,), rounds=60, seeds=2, tuning_rounds=20, tuning_seeds=1, names=("c2ucb", "ubm-linucb")
+    )
     experiment = Taobao(encoder, "log", fitted_lists=1000, items=500)
     alone = conduct(experiment, plan, "", "", None)
     with pool(2) as executor:
@@ -69,7 +71,7 @@ def test_two_processes_find_what_one_finds(encoder):
 
 
 def test_online_gives_a_curve_by_the_hour(encoder, tmp_path):
-    plan = Plan(sizes=(12,), rounds=432, seeds=1, tuning_rounds=432, tuning_seeds=1, names=("ubm-linucb",))
+    plan = ExperimentPlan(sizes=(12,), rounds=432, seeds=1, tuning_rounds=432, tuning_seeds=1, names=("ubm-linucb",))
     section = conduct(Online(encoder, fitted_lists=1000, items=2000), plan, "t", "n", None, by_hour=True)
     assert len(section.checkpoints) == len(section.rows[0].curve["ctr_sum"]) == 72
     write_report(tmp_path, "Tiny", [section])
