@@ -1,4 +1,4 @@
-"""How Glimpse learns: arrays in, arrays out, no clock and no I/O."""
+"""How Glimpse learns: arithmetic on arrays, without a clock and without I/O."""
 
 from learner.bandits import ALGORITHMS, Bandit, C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb, UbmLinUcb
 from learner.samples import Samples

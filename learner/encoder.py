@@ -1,4 +1,4 @@
-"""Wide features in, short codes out: the encoding half of a trained autoencoder, in numpy, fast enough to run online.
+"""The encoding half of a trained autoencoder, from wide features to short codes, fast enough to run online.
 
 A context has the user's columns first, then the item's. The first layer is a sum over columns, so it splits into a
 user's half and an item's half; item halves are computed once, and a visit costs one addition and one small product per
@@ -202,7 +202,7 @@ class Encoder:
         return cls(sizes["user_columns"], **arrays)
 
     def sha256(self) -> str:
-        """Return the hash of the file's content, which snapshots carry."""
+        """Return the SHA-256 of the file's content: encoders that agree in it give the same codes."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
 

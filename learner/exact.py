@@ -1,4 +1,4 @@
-"""Sums that do not depend on order: weighted rows in, A and b as integers on a fixed grid out.
+"""Sums that do not depend on order: A and b as integers on a fixed grid.
 
 A float sum depends on the order of its terms, an integer sum does not. Each weighted context is rounded once to a grid
 of 2⁻¹⁶; products of grid numbers, added by BLAS in float64, stay below 2⁵³ and are therefore exact whatever the

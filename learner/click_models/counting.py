@@ -1,4 +1,4 @@
-"""Rows that were read in, attractiveness out: how CM and DCM learn."""
+"""Attractiveness by counting the rows that were read: how CM and DCM learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that were shown in, attractiveness and examination out: the EM that UBM and PBM share.
+"""Expectation maximisation (EM) of attractiveness and examination, which UBM and PBM share.
 
 A row is clicked with probability a·w: its pair of query and item attracts (a), and the cell it stands in is
 examined (w). A cell is (k, k′) for UBM and k for PBM; the rest of the two models is the same.

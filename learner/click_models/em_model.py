@@ -1,4 +1,4 @@
-"""A log in, examination and attractiveness out: what the models fitted by EM have in common."""
+"""What the click models fitted by EM have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Item and query ids in, small whole numbers out: each pair of a query and an item gets a code."""
+"""Item and query ids as small whole numbers: each pair of a query and an item gets a code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fitted model and its log in, an examination table out: how any click model looks from UBM-LinUCB's side."""
+"""The examination table that a fitted click model implies: how any of them looks from UBM-LinUCB's side."""
 
 from __future__ import annotations
 

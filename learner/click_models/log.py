@@ -1,4 +1,4 @@
-"""Logged lists in, checked columns out: ids row by row, clicks and sizes list by list."""
+"""Logged lists as checked columns: ids row by row, clicks and sizes list by list."""
 
 from __future__ import annotations
 

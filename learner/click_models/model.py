@@ -1,4 +1,4 @@
-"""A log in, how well a model explains it out: what the four click models have in common."""
+"""What the four click models have in common: fitting, likelihood and perplexity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table with gaps in, a whole one out: what to say of cells that no list ever reached."""
+"""Values for the cells of a table that no list ever reached."""
 
 from __future__ import annotations
 

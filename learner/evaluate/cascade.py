@@ -1,4 +1,4 @@
-"""A log, a policy and a guess of its rewards in, its value out: cascade doubly-robust (Kiyohara et al. 2022)."""
+"""The cascade doubly-robust estimator (Kiyohara et al. 2022)."""
 
 from __future__ import annotations
 

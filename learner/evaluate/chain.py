@@ -1,4 +1,4 @@
-"""Attractiveness and an examination table in, what a UBM user does down a list out: k′ as a Markov chain."""
+"""The Markov chain of k′ that a UBM user walks down a list, and the exposures and rewards that follow from it."""
 
 from __future__ import annotations
 

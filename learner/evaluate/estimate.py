@@ -1,4 +1,4 @@
-"""What each list says in, one number with its interval out."""
+"""An estimate and its interval, asymptotic or by bootstrap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log and a policy in, the policy's value by inverse propensities out: of lists, prefixes or positions."""
+"""Inverse propensity scoring (IPS) of lists, prefixes or positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewards in, click rates out."""
+"""Click rates of logged lists: CTR_sum and CTR_set."""
 
 import numpy as np
 from numpy.typing import ArrayLike

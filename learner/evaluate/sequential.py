@@ -1,4 +1,4 @@
-"""A log and a policy in, the paper's own procedure out: UBM-IPS with k′ drawn position by position."""
+"""UBM-IPS with k′ drawn position by position: the paper's own procedure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log and a policy in, the lists out in whose context the log says nothing of the policy."""
+"""Common support of a log and a policy: how much of what the policy shows was ever logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log and a policy in, the policy's value as UBM users would have it out: the paper's UBM-IPS.
+"""UBM-IPS, the paper's estimator of a policy's value among users who browse by UBM.
 
 A user who examines item a clicks it with chance γ(a), wherever it stands, so that only the chance of being examined,
 ⟨W̃, Φ(a,·,·)⟩ = Σ w[k, k′] Φ(a, k, k′), differs between two policies, and a logged reward counts

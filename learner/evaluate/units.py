@@ -1,4 +1,4 @@
-"""Lists in, numbers out for what an estimator weighs: whole lists, prefixes, items at positions, or items.
+"""Numbers for what an estimator weighs: whole lists, prefixes, items at positions, or items.
 
 A log and a policy are numbered together, so that equal numbers mean the same thing in the same context.
 """

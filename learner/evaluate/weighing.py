@@ -1,4 +1,4 @@
-"""Units with target and logging chances in, a weighted mean out: the arithmetic that all the estimators share.
+"""The importance-weighted mean that all the estimators share.
 
 A reward counts Φ(u)/π(u) times, u being what the estimator weighs: a list, a prefix, an item at a position, or (UBM)
 an item, whose chance is that of being examined. If π is not known it is estimated by what the log shows of u in its

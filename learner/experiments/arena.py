@@ -1,4 +1,4 @@
-"""Policies and visits in, what each earned out: all play side by side, among the same users with the same luck."""
+"""A contest of policies, side by side among the same users with the same luck (common random numbers)."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""UBM-LinUCB without a table: clicks in, the taste θ and the examination w out, both learned on the way.
+"""UBM-LinUCB without a table: the taste θ and the examination w, both learned online.
 
 The sums Σ x xᵀ and Σ r x are kept for each cell (k, k′) apart, so A and b can be had for any table. Given θ, the best w
 of a cell is Σ r θᵀx / Σ (θᵀx)²; given w, θ = A⁻¹ b: alternating least squares, from sums alone. Clicks tell w only up

@@ -1,4 +1,4 @@
-"""What each seed earned in, means with intervals, lifts and verdicts on the paper's order out."""
+"""Means over seeds with their intervals, lifts, and paired tests of the paper's order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

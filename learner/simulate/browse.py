@@ -1,4 +1,4 @@
-"""Attractive lists in, clicks out: the browsing that UBM, PBM, CM and DCM have in common, all lists at once.
+"""The browsing that UBM, PBM, CM and DCM have in common, for all lists at once: clicks drawn, and clicks expected.
 
 A reader of position k examines it with chance w[k, k′] and clicks what was examined with chance γ. UBM is the table as
 it stands, PBM one that does not look at k′, CM one that is 0 behind a click. In DCM a click may also end the reading,

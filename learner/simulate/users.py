@@ -1,4 +1,4 @@
-"""A taste and a way of browsing in, clicks and expected rewards out."""
+"""Simulated users: a known taste, a way of browsing, and the clicks and expected rewards that follow."""
 
 from dataclasses import dataclass
 
