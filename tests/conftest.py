@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from streams.broker import topics
+from streams.broker.topics import create_topics
 from streams.local.kafka import LocalKafka, cache
 from streams.local.redis import LocalRedis
 from streams.settings.bucket import Bucket
@@ -131,7 +131,7 @@ def settings_for(request: pytest.FixtureRequest) -> Callable[..., Settings]:
         changes.setdefault("web_port", 0)
         changes.setdefault("join_web_port", 0)
         settings = Settings(**changes)
-        topics.create(settings)
+        create_topics(settings)
         return settings
 
     return make

@@ -7,12 +7,15 @@ settles it, since its ``init_transactions`` waits for a commit that is under way
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka import KafkaProducer, TopicPartition
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata
+
+log = logging.getLogger(__name__)
 
 
 def send_offsets(
@@ -22,9 +25,31 @@ def send_offsets(
     _settle(producer, producer._transaction_manager.send_offsets_to_transaction(dict(offsets), member), within_ms)
 
 
-def commit(producer: KafkaProducer, *, within_ms: int) -> None:
+def commit_transaction(producer: KafkaProducer, *, within_ms: int) -> None:
     """Commit the transaction; when this returns, it is durable."""
     _settle(producer, producer._transaction_manager.begin_commit(), within_ms)
+
+
+def await_sent(futures: Iterable[Any], *, within_s: float = 30.0) -> None:
+    """Raise the error of the first record that the broker did not take.
+
+    To be called before each commit: on a stale epoch kafka-python renews itself and forgets what it has not sent.
+    """
+    for future in futures:
+        future.get(timeout=within_s)
+
+
+def abandon(producer: KafkaProducer) -> None:
+    """Let go of a producer at once; a transaction that is still open is aborted by the next one, or by its timeout.
+
+    Nothing may leave any more. A plain close would first try to send what is left, fail while the broker is away, and
+    leave a thread behind that comes back with it.
+    """
+    producer._sender.force_close()
+    try:
+        producer.close(timeout=1)
+    except KafkaError as error:
+        log.debug("a producer did not close in time: %r", error)
 
 
 def _settle(producer: KafkaProducer, result: Any, within_ms: int) -> None:

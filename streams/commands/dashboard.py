@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from streams.commands.options import Config, note
 
 commands = typer.Typer()
 
@@ -22,10 +23,7 @@ def dashboard(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token; else one is made when others can reach the page.")
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", "-c", help="The settings file; else GLIMPSE_CONFIG, else ./glimpse.toml if there."),
-    ] = None,
+    config: Config = None,
 ) -> None:
     """Serve a live page: lag, click rates, examination, delays, snapshots, dead letters, freshness.
 
@@ -44,4 +42,4 @@ def dashboard(
         page = of_kafka(settings, host=host, port=port, token=token)
     else:
         page = of_archive(settings, archive, host=host, port=port, token=token)
-    raise typer.Exit(serve(page, say=lambda words: print(words, file=sys.stderr, flush=True)))
+    raise typer.Exit(serve(page, say=note))

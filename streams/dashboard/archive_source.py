@@ -7,9 +7,10 @@ from heapq import heapify, heappop, heapreplace
 from pathlib import Path
 
 from schemas.codec import encode
-from streams.dashboard.source import Entry, Look
+from streams.dashboard.source import Look, WeightedRecord
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError
 from streams.logs.block import LogBlock
+from streams.logs.record import LogRecord
 from streams.logs.source import SourceAway
 from streams.parameters.chunks import SnapshotCorrupt, load, split
 from streams.settings.topics import TOPICS
@@ -29,7 +30,7 @@ class ArchiveFollower:
         self._sizes: dict[tuple[str, int], int] = {}
         self._published: dict[str, int] = {}  # snapshot files by when they were written
         self._clock_ms = 0
-        self._held: list[tuple[str, Entry]] = []  # read, and of a time to which other logs have not been read
+        self._held: list[tuple[str, WeightedRecord]] = []  # read, and of a time to which other logs have not been read
         self._running: Iterator[tuple[str, int, LogBlock, int]] | None = None
 
     @property
@@ -43,8 +44,8 @@ class ArchiveFollower:
 
     def look(self) -> Look:
         """Return the next records, or what was appended since the last look; SourceAway when it cannot be read."""
-        entries: dict[str, list[Entry]] = {}
-        found: list[tuple[str, Entry]] = self._held
+        entries: dict[str, list[WeightedRecord]] = {}
+        found: list[tuple[str, WeightedRecord]] = self._held
         left, until_ms = LOOK_BYTES, END
         try:
             archive = Archive.open(self._path)
@@ -56,14 +57,14 @@ class ArchiveFollower:
                     self._running, until_ms = None, END
                     break
                 topic, partition, block, until_ms = block_of
-                found += [(topic, Entry(partition, *record)) for record in block.records()]
+                found += [(topic, WeightedRecord(partition, record)) for record in block.records()]
                 left -= len(block.values) + 1
                 self._next[topic, partition] = block.next_offset
-            self._held = [one for one in found if one[1].timestamp_ms > until_ms]
+            self._held = [one for one in found if one[1].record.timestamp > until_ms]
             for topic, entry in found:
-                if entry.timestamp_ms <= until_ms:
+                if entry.record.timestamp <= until_ms:
                     entries.setdefault(topic, []).append(entry)
-                    self._clock_ms = max(self._clock_ms, entry.timestamp_ms)
+                    self._clock_ms = max(self._clock_ms, entry.record.timestamp)
             if self._running is None:
                 published = self._snapshots()
                 if published:
@@ -85,7 +86,7 @@ class ArchiveFollower:
             counted=TOPICS,
         )
 
-    def _snapshots(self) -> list[Entry]:
+    def _snapshots(self) -> list[WeightedRecord]:
         """Return what an embedded pipeline has published since the last look: a file for each bucket, and no topic."""
         found = []
         for file in sorted(self._path.glob("snapshots/*.snapshot")):
@@ -95,9 +96,12 @@ class ArchiveFollower:
             data, self._published[file.name] = file.read_bytes(), written
             try:
                 snapshot = load(data)
-                found += [Entry(0, -1, snapshot.published_at_ms, None, encode(part)) for part in split(snapshot)]
+                found += [
+                    WeightedRecord(0, LogRecord(-1, snapshot.published_at_ms, None, encode(part)))
+                    for part in split(snapshot)
+                ]
             except SnapshotCorrupt:
-                found.append(Entry(0, -1, 0, None, data))  # for the page to count
+                found.append(WeightedRecord(0, LogRecord(-1, 0, None, data)))  # for the page to count
         return found
 
     def _merged(self, archive: Archive) -> Iterator[tuple[str, int, LogBlock, int]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import DeadLetter
-from streams.dashboard.source import Entry
+from streams.dashboard.source import WeightedRecord
 
 KEPT, KEPT_BYTES, REASONS = 20, 16 << 20, 200  # records of a reason, bytes of all, reasons
 SHOWN_BYTES, SHOWN_NUMBERS = 4096, 60
@@ -51,27 +51,27 @@ class Letters:
         self._reason_of: dict[str, int] = {}
         self._bytes = self._numbers = 0
 
-    def add(self, entries: list[Entry]) -> None:
+    def add(self, entries: list[WeightedRecord]) -> None:
         """Take records of the dead-letters topic; what is none itself counts under its own reason."""
         for entry in entries:
             try:
-                letter: DeadLetter = decode(entry.value or b"", DeadLetter, max_bytes=4 * MAX_BYTES)
+                letter: DeadLetter = decode(entry.record.value or b"", DeadLetter, max_bytes=4 * MAX_BYTES)
             except SchemaError as error:
-                place = ("dead-letters", entry.partition, entry.offset, entry.timestamp_ms)
-                letter = DeadLetter(*place, entry.key, entry.value, f"not a dead letter: {error}")
+                place = ("dead-letters", entry.partition, entry.record.offset, entry.record.timestamp)
+                letter = DeadLetter(*place, entry.record.key, entry.record.value, f"not a dead letter: {error}")
             self._count(entry, letter)
 
-    def _count(self, entry: Entry, letter: DeadLetter) -> None:
+    def _count(self, entry: WeightedRecord, letter: DeadLetter) -> None:
         key = letter.topic, kind_of(letter.reason)
         if key not in self.reasons:
             self._numbers += 1
-            self.reasons[key] = Reason(self._numbers, *key, first_ms=entry.timestamp_ms)
+            self.reasons[key] = Reason(self._numbers, *key, first_ms=entry.record.timestamp)
         reason = self.reasons[key]
         reason.count += 1
-        reason.last_ms = max(reason.last_ms, entry.timestamp_ms)
+        reason.last_ms = max(reason.last_ms, entry.record.timestamp)
         self.total += 1
         self.reasons.move_to_end(key)
-        self._keep(f"{entry.partition}-{entry.offset}", reason.number, entry.timestamp_ms, letter)
+        self._keep(f"{entry.partition}-{entry.record.offset}", reason.number, entry.record.timestamp, letter)
         while len(self.reasons) > REASONS:
             _, old = self.reasons.popitem(last=False)
             while self._kept.get(old.number):

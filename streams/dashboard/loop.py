@@ -8,7 +8,7 @@ from typing import Any
 from schemas.records import Click, Impression, SampleBatch, Snapshot
 from streams.dashboard.freshness import BucketFreshness, Freshness, Spread
 from streams.dashboard.rounding import short
-from streams.dashboard.source import Entry
+from streams.dashboard.source import WeightedRecord
 
 SLACK_S = 300.0  # a sample may come so long after its horizon, when the join is behind
 EVERY_S = 5.0
@@ -51,9 +51,9 @@ class FreshnessLoop:
         if gap is not None:
             self._freshness.add_gap(*gap)
 
-    def add_samples(self, batch: SampleBatch, entry: Entry) -> None:
+    def add_samples(self, batch: SampleBatch, entry: WeightedRecord) -> None:
         """Note a sample record."""
-        self._freshness.add_samples(batch, offset=entry.offset, at_ms=entry.timestamp_ms)
+        self._freshness.add_samples(batch, offset=entry.record.offset, at_ms=entry.record.timestamp)
         self._changed = True
 
     def add_snapshot(self, snapshot: Snapshot, at_ms: int) -> None:

@@ -11,7 +11,7 @@ from learner.browsing import MAX_POSITIONS
 from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch, Snapshot
 from streams.dashboard.recent import DECADES, PER_DECADE, Recent, delay_bins
-from streams.dashboard.source import Entry
+from streams.dashboard.source import WeightedRecord
 from streams.dashboard.timeline import Timeline
 from streams.settings.bucket import Bucket
 
@@ -73,17 +73,17 @@ class Rates:
 
     def add(
         self,
-        entries: list[Entry],
+        entries: list[WeightedRecord],
         snapshots: Mapping[str, Snapshot],
         *,
         now_ms: int,
-        also: Callable[[SampleBatch, Entry], None] | None = None,
+        also: Callable[[SampleBatch, WeightedRecord], None] | None = None,
     ) -> list[tuple[int, float]]:
         """Count batches, hand each to ``also``, and return when each was written and how many lists were new in it."""
         times, columns, amounts, joined = [], [], [], []
         for entry in entries:
             try:
-                batch: SampleBatch = decode(entry.value or b"", SampleBatch)
+                batch: SampleBatch = decode(entry.record.value or b"", SampleBatch)
                 counted, new = self._count(batch, entry, snapshots.get(batch.bucket), now_ms + FUTURE_MS)
             except (SchemaError, ValueError, IndexError):
                 self.unreadable += 1  # the learner makes it a dead letter
@@ -93,7 +93,7 @@ class Rates:
             times.append(batch.shown_at_ms_array)
             columns.append(np.full(len(batch.sizes), self.columns.of(batch.bucket)))
             amounts.append(counted * entry.weight)
-            joined.append((entry.timestamp_ms, new * entry.weight))
+            joined.append((entry.record.timestamp, new * entry.weight))
         if not times:
             return []
         time_ms, column, amount = np.concatenate(times), np.concatenate(columns), np.concatenate(amounts)
@@ -107,7 +107,7 @@ class Rates:
         return joined
 
     def _count(
-        self, batch: SampleBatch, entry: Entry, snapshot: Snapshot | None, until_ms: int
+        self, batch: SampleBatch, entry: WeightedRecord, snapshot: Snapshot | None, until_ms: int
     ) -> tuple[NDArray[np.int64], int]:
         """Return what each list adds, and how many of them were joined just now, not corrected or taken back."""
         sizes, signs = batch.sizes_array.astype(np.int64), batch.signs_array.astype(np.int64)
@@ -123,8 +123,10 @@ class Rates:
             back = {batch.impression_ids[number] for number in np.flatnonzero(~first)}
             first &= [name not in back for name in batch.impression_ids]
         recent = self.join_delays.setdefault(batch.bucket, Recent((DECADES * PER_DECADE,)))
-        bins = delay_bins((entry.timestamp_ms - shown[first]) / 1000)
-        recent.add(min(entry.timestamp_ms, until_ms), np.bincount(bins, minlength=DECADES * PER_DECADE) * entry.weight)
+        bins = delay_bins((entry.record.timestamp - shown[first]) / 1000)
+        recent.add(
+            min(entry.record.timestamp, until_ms), np.bincount(bins, minlength=DECADES * PER_DECADE) * entry.weight
+        )
         return np.stack((signs, signs * clicks, signs * (clicks > 0)), axis=1), int(first.sum())
 
     def _count_cells(

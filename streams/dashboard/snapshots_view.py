@@ -9,7 +9,7 @@ import numpy as np
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Progress, Snapshot
-from streams.dashboard.source import Entry
+from streams.dashboard.source import WeightedRecord
 from streams.parameters.chunks import Newest, SnapshotCorrupt
 
 HISTORY = 3_600
@@ -39,18 +39,18 @@ class Snapshots:
         """The newest whole snapshot by bucket."""
         return self._newest.by_bucket
 
-    def add(self, entries: list[Entry]) -> list[tuple[Snapshot, int]]:
+    def add(self, entries: list[WeightedRecord]) -> list[tuple[Snapshot, int]]:
         """Take records and return the snapshots that were news with their records' time stamps, oldest first."""
         news = []
         for entry in entries:
             try:
-                record = decode(entry.value or b"", max_bytes=2 * MAX_BYTES)
+                record = decode(entry.record.value or b"", max_bytes=2 * MAX_BYTES)
                 if isinstance(record, Progress):
                     self.progress[record.samples_partition] = record
                 elif isinstance(record, Snapshot):
                     before = self.newest.get(record.bucket)
                     if self._newest.add(record):
-                        news.append((self.newest[record.bucket], entry.timestamp_ms))
+                        news.append((self.newest[record.bucket], entry.record.timestamp))
                         self._note(news[-1][0], before)
             except (SchemaError, SnapshotCorrupt, ValueError):
                 self.unreadable += 1

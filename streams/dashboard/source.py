@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from streams.logs.record import LogRecord
 
-class Entry(NamedTuple):
-    """One record as its log holds it."""
+
+class WeightedRecord(NamedTuple):
+    """One record of a log that may stand for several."""
 
     partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    record: LogRecord
     weight: float = 1.0  # so many records it stands for: others like it were passed over
 
 
@@ -22,7 +21,7 @@ class Look:
     """What one look found since the look before; topics go by their names in ``TOPICS``."""
 
     at_ms: int  # the log's now: wall time for a live one, its newest record for an archive
-    entries: dict[str, list[Entry]] = field(default_factory=dict)
+    entries: dict[str, list[WeightedRecord]] = field(default_factory=dict)
     ends: dict[str, dict[int, int]] = field(default_factory=dict)  # topic -> partition -> next offset
     skipped: dict[str, int] = field(default_factory=dict)  # offsets passed over, because there were too many to read
     missing: tuple[str, ...] = ()  # topics that are not there, by their full names

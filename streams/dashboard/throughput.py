@@ -31,7 +31,7 @@ class Throughput:
         before, self._before = self._before, look
         self._remember(look)
         for topic in look.counted:  # offsets also number the markers of transactions
-            stamps = [entry.timestamp_ms for entry in look.entries.get(topic, ())]
+            stamps = [entry.record.timestamp for entry in look.entries.get(topic, ())]
             self._note(topic, stamps, np.ones(len(stamps)), look.at_ms)
         self._note("lists", [at for at, _ in lists], np.array([many for _, many in lists]), look.at_ms)
         if before is None or look.at_ms <= before.at_ms:

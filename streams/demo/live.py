@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from kafka.errors import KafkaError
 
-from streams.broker import topics
 from streams.broker.clients import admin
+from streams.broker.topics import create_topics
 from streams.events.events import Event
 from streams.events.job.writer import EventWriter
 from streams.join.job import worker as join_job
@@ -48,7 +48,7 @@ class LiveLoop:
         self._rankers: list[Ranker] = []
         with ExitStack() as begun:
             begun.callback(delete_topics, self.settings)
-            topics.create(self.settings)
+            create_topics(self.settings)
             for job in self._jobs:
                 begun.callback(end, job)
                 job.start()

@@ -19,11 +19,10 @@ from streams.join.commit import Commit
 from streams.join.ledger import Ledger
 from streams.join.merge import feed, rebuild
 from streams.join.session_join import SessionJoin
-from streams.learn.partition_learner import PartitionLearner, RawRecord, SamplesPartition
+from streams.learn.partition_learner import PartitionLearner, SamplesPartition
 from streams.logs.archive import Archive
 from streams.logs.block import LogBlock
 from streams.logs.dead_letters import fitting
-from streams.logs.record import LogRecord
 from streams.parameters.directory import DirectoryParameters
 from streams.rank.job.ranker import Ranker
 from streams.settings.settings import Settings
@@ -123,7 +122,7 @@ class Embedded:
         learner = PartitionLearner(ours, log, snapshots=known)
         behind = min((state.stamp for state in learner.states.values()), default=0)
         for block in self.logs.archive.log("samples", partition).read(behind):
-            learner.apply(raw(block.records()))
+            learner.apply(block.records())
         learner.dead_letters.clear()  # they were written with the commit that these samples came with
         self._publish(learner, self.logs.now_ms)
         return learner
@@ -174,7 +173,7 @@ class Embedded:
             of_bucket = by_home.setdefault(partition_of(batch.bucket, self.logs.partitions), [])
             of_bucket.append((batch.bucket.encode(), encode(batch)))
         for number, payloads in by_home.items():
-            self._learners[number].apply(raw(self.logs.append("samples", number, payloads, now_ms)))
+            self._learners[number].apply(self.logs.append("samples", number, payloads, now_ms))
         self._dead_letters(partition, checkpoint.dead_letters, now_ms)
         late: list[Payload] = [(click.key, click.value) for click in checkpoint.late_clicks]
         self.logs.append("late-clicks", partition, late, now_ms)
@@ -209,8 +208,3 @@ class Embedded:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-
-def raw(records: Iterable[LogRecord]) -> list[RawRecord]:
-    """Return records as the learner takes them."""
-    return [RawRecord(record.offset, record.value, record.key, record.timestamp) for record in records]

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import DeadLetter, SampleBatch
-from streams.join.clicks import Logged
 from streams.join.commit import Commit
+from streams.logs.record import LogRecord
 
 Ints = NDArray[np.int64]
 
@@ -19,7 +19,7 @@ class Checkpoint(NamedTuple):
 
     samples: list[SampleBatch]
     dead_letters: list[DeadLetter]
-    late_clicks: list[Logged]
+    late_clicks: list[LogRecord]
     commit: Commit
     click_delays_ms: Ints  # from shown to clicked, of the first clicks on a position since the last checkpoint
     early_clicks: int  # read before their list, which has come since the last checkpoint

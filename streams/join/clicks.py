@@ -5,30 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-class Logged(Protocol):
-    """A record of a log, as kafka-python gives it."""
-
-    @property
-    def offset(self) -> int:
-        """Place in the partition."""
-
-    @property
-    def timestamp(self) -> int:
-        """Milliseconds since 1970, of the broker (LogAppendTime) or of the producer (CreateTime)."""
-
-    @property
-    def key(self) -> bytes | None:
-        """The session id."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The event."""
+from streams.logs.record import LogRecord
 
 
 class Clicks(NamedTuple):
@@ -61,7 +43,7 @@ class Clicks(NamedTuple):
 class Waiting(NamedTuple):
     """One click; the fields of Clicks."""
 
-    record: Logged
+    record: LogRecord
     impression_id: str
     position: int
     reward: float

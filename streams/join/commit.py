@@ -59,7 +59,7 @@ class LogPart:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A consistent checkpoint of one partition: lists shown before ``emitted_before`` are out with every click so far."""
+    """Where one partition stands: lists shown before ``emitted_before`` are out with every click so far."""
 
     impressions: LogPart
     clicks: LogPart

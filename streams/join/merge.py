@@ -1,4 +1,4 @@
-"""Two logs of one partition in, the checkpoints of their join out: in the order of their clocks, whatever holds the logs."""
+"""Two logs of one partition in, the checkpoints of their join out: in the order of the logs' clocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def feed(join: SessionJoin, topic: str, block: LogBlock) -> None:
 
 
 def checkpoints(join: SessionJoin, read: Read, stops: Mapping[str, int], *, finish: bool) -> Iterator[Checkpoint]:
-    """Yield the checkpoints of all that comes before ``stops``: a block of impressions, then the clicks up to its clock.
+    """Yield the checkpoints of all before ``stops``: a block of impressions, then the clicks up to its clock.
 
     So few clicks have to wait for their list, and a list no longer than the clocks say. ``finish`` closes what is still
     open at the end; without it, lists stay open that the logs' clocks have not passed.

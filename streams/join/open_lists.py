@@ -133,9 +133,8 @@ class OpenLists:
                 self._ledger.duplicates += 1
             else:
                 self._restart_points.refuse(int(other.offset[repeat]), int(columns.offset[slot]))
-                refused[index] = (
-                    f"impression {name!r} has other content than at offset {columns.offset[slot]}; the lower offset wins"
-                )
+                first = columns.offset[slot]
+                refused[index] = f"impression {name!r} has other content than at offset {first}; the lower offset wins"
             other.release(np.array([repeat], np.int32))
         return fresh, refused
 

@@ -8,29 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import DeadLetter, SampleBatch
-from streams.join.clicks import Logged
+from streams.logs.record import LogRecord
 
 
 class Outbox:
-    """Collects what must be written at the next checkpoint; while ``muted``, what was written before is not repeated."""
+    """Collects what the next checkpoint must write; while ``muted``, what was written before is not repeated."""
 
     def __init__(self, *, partition: int) -> None:
         self.partition = partition
         self.muted = False
         self.samples: list[SampleBatch] = []
         self.dead_letters: list[DeadLetter] = []
-        self.late_clicks: list[Logged] = []
+        self.late_clicks: list[LogRecord] = []
         self.click_delays: list[NDArray[np.int64]] = []
         self.early_clicks = self.orphan_clicks = 0
 
-    def refuse(self, topic: str, record: Logged, reason: str, *, unheard: bool = False) -> None:
+    def refuse(self, topic: str, record: LogRecord, reason: str, *, unheard: bool = False) -> None:
         """Write a dead letter; ``unheard`` ones even when muted."""
         if unheard or not self.muted:
             self.dead_letters.append(
                 DeadLetter(topic, self.partition, record.offset, record.timestamp, record.key, record.value, reason)
             )
 
-    def late(self, clicks: Iterable[Logged], *, unheard: bool = False) -> None:
+    def late(self, clicks: Iterable[LogRecord], *, unheard: bool = False) -> None:
         """Write clicks that no list can take; ``unheard`` ones even when muted."""
         if unheard or not self.muted:
             self.late_clicks += clicks

@@ -18,13 +18,14 @@ from schemas.codec import SchemaError, decode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
 from streams.join.checkpoint import Checkpoint
-from streams.join.clicks import Clicks, Logged, WaitingClicks
+from streams.join.clicks import Clicks, WaitingClicks
 from streams.join.clock import HorizonEra, LogClock
 from streams.join.commit import Commit, Frozen, LogPart
 from streams.join.eras import RuleEra, RuleEras
 from streams.join.ledger import Ledger
 from streams.join.open_lists import OpenLists
 from streams.join.outbox import Outbox
+from streams.logs.record import LogRecord
 
 Ints = NDArray[np.int64]
 
@@ -87,7 +88,7 @@ class SessionJoin:
     def __len__(self) -> int:
         return len(self._lists)
 
-    def add_impressions(self, records: Sequence[Logged], next_offset: int | None = None) -> None:
+    def add_impressions(self, records: Sequence[LogRecord], next_offset: int | None = None) -> None:
         """Take in records of the impressions log; ``next_offset`` is where reading goes on, markers passed."""
         self.ledger.impressions += len(records)
         floors = self._advance(self.impressions, self._resume.impressions, records, next_offset)
@@ -120,7 +121,7 @@ class SessionJoin:
         self._end_rebuild()
 
     def _refuse_impressions(
-        self, records: Sequence[Logged], shown_at: Ints, floors: Ints, refused: dict[int, str], too_late: list[int]
+        self, records: Sequence[LogRecord], shown_at: Ints, floors: Ints, refused: dict[int, str], too_late: list[int]
     ) -> None:
         self.ledger.dead_impressions += len(refused)
         self.ledger.too_late += len(too_late)
@@ -134,14 +135,14 @@ class SessionJoin:
             past_s = (floors[index] - shown_at[index]) / 1000
             self._outbox.refuse(topic, records[index], f"too late: its horizon had passed {past_s:g} s before it came")
 
-    def _close(self, reasons: dict[int, str], fresh: list[tuple[Logged, Impression]]) -> None:
+    def _close(self, reasons: dict[int, str], fresh: list[tuple[LogRecord, Impression]]) -> None:
         """Refuse lists that were open until the rules changed."""
         for record, impression in fresh:
             if record.offset in reasons:
                 self._lists.close(impression, record.offset)
                 self._outbox.refuse(self._topics[0], record, reasons[record.offset], unheard=True)
 
-    def add_clicks(self, records: Sequence[Logged], next_offset: int | None = None) -> None:
+    def add_clicks(self, records: Sequence[LogRecord], next_offset: int | None = None) -> None:
         """Take in records of the clicks log; a click whose list has not come waits for it."""
         self.ledger.clicks += len(records)
         floors = self._advance(self.clicks, self._resume.clicks, records, next_offset)
@@ -167,7 +168,7 @@ class SessionJoin:
             self._offer(clicks)
         self._end_rebuild()
 
-    def _bad_click(self, click: Click, record: Logged) -> str:
+    def _bad_click(self, click: Click, record: LogRecord) -> str:
         if click.position < 1:
             return f"position {click.position}; positions start at 1"
         if not 0 <= click.reward < np.inf:
@@ -208,7 +209,7 @@ class SessionJoin:
             self.clicks.idle_at(clicks_ms)
 
     def checkpoint(self, clock_ms: int, *, most_bytes: int | None = None) -> Checkpoint:
-        """Close what was shown before ``clock_ms`` − wait; return what there is to write since the last checkpoint, and where it stands.
+        """Close what was shown before ``clock_ms`` − wait; return what is to be written, and where it stands.
 
         With ``most_bytes`` no more lists are closed than make about so many bytes; the next checkpoint goes on.
         """
@@ -252,7 +253,7 @@ class SessionJoin:
         self._late([click.record for click in gone], [click.impression_id for click in gone])
         self.ledger.waiting = len(self._waiting)
 
-    def _advance(self, log: LogClock, part: LogPart, records: Sequence[Logged], next_offset: int | None) -> Ints:
+    def _advance(self, log: LogClock, part: LogPart, records: Sequence[LogRecord], next_offset: int | None) -> Ints:
         offsets = np.array([record.offset for record in records], np.int64)
         timestamps = np.array([record.timestamp for record in records], np.int64)
         last = int(offsets[-1]) + 1 if len(offsets) else log.offset
@@ -263,8 +264,8 @@ class SessionJoin:
         return log.advance(offsets, timestamps, max(last, next_offset or 0))
 
     def _decode(
-        self, records: Sequence[Logged], kind: type[Any], floors: Ints
-    ) -> tuple[Sequence[Logged], list[Any], Ints]:
+        self, records: Sequence[LogRecord], kind: type[Any], floors: Ints
+    ) -> tuple[Sequence[LogRecord], list[Any], Ints]:
         events: list[Any] = []
         refused: list[int] = []
         for index, record in enumerate(records):

@@ -8,18 +8,9 @@ import numpy as np
 from learner import Bandit, Samples
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, Progress, SampleBatch, Snapshot
+from streams.logs.record import LogRecord
 from streams.parameters.snapshot import check_config, restore, take_snapshot
 from streams.settings.bucket import Bucket
-
-
-@dataclass(frozen=True, slots=True)
-class RawRecord:
-    """One record as Kafka holds it."""
-
-    offset: int
-    value: bytes | None
-    key: bytes | None = None
-    timestamp_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +42,7 @@ class BucketState:
     model: Bandit
     stamp: int
     changed: bool
-    waiting: list[tuple[RawRecord, Samples]] = field(default_factory=list)
+    waiting: list[tuple[LogRecord, Samples]] = field(default_factory=list)
 
 
 class PartitionLearner:
@@ -106,7 +97,7 @@ class PartitionLearner:
                 if learned and name not in learned:  # whoever learned last did not know it, and refused its samples
                     self.next_offset = min(self.next_offset, max(snapshot.samples_offset, log_start))
 
-    def apply(self, records: Iterable[RawRecord]) -> None:
+    def apply(self, records: Iterable[LogRecord]) -> None:
         """Learn records in the order of the log; those before ``next_offset`` are already learned and skipped."""
         for record in records:
             self.counts.records += 1
@@ -121,7 +112,7 @@ class PartitionLearner:
         for state in self.states.values():
             self._learn(state)
 
-    def _take(self, record: RawRecord) -> None:
+    def _take(self, record: LogRecord) -> None:
         if record.value is None:
             raise ValueError("the record is empty; a sample batch was expected")
         batch: SampleBatch = decode(record.value, SampleBatch)
@@ -159,11 +150,11 @@ class PartitionLearner:
         self.counts.lists += len(together)
         self.counts.rows += together.rows
 
-    def _refuse(self, record: RawRecord, reason: str) -> None:
+    def _refuse(self, record: LogRecord, reason: str) -> None:
         if record.offset < self._heard:
             return
         self.counts.dead_letters += 1
-        place = (self.log.topic, self.log.partition, record.offset, record.timestamp_ms)
+        place = (self.log.topic, self.log.partition, record.offset, record.timestamp)
         self.dead_letters.append(DeadLetter(*place, record.key, record.value, reason))
 
     def publish(self, now_ms: int) -> tuple[list[Snapshot], Progress, list[DeadLetter]]:

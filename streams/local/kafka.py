@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from streams.broker.clients import admin_client
 from streams.local.server import LocalServer, LocalServerError, free_port, listening
+from streams.settings.settings import Settings
 
 VERSION = "4.3.1"
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -89,9 +90,7 @@ class LocalKafka(LocalServer):
         if not listening(self.port):
             return False
         try:
-            admin = KafkaAdminClient(
-                bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=5_000, request_timeout_ms=5_000
-            )
+            admin = admin_client(Settings(kafka=self.bootstrap), bootstrap_timeout_ms=5_000, request_timeout_ms=5_000)
         except KafkaError:
             return False
         try:

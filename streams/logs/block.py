@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 import schemas
 from schemas.strict import SchemaError, Walk
-from streams.join.clicks import Logged
 from streams.logs.record import LogRecord
 
 SCHEMA: Any = load_schema(str(Path(schemas.__file__).with_name("log_block.avsc")))
@@ -34,7 +33,7 @@ class LogBlock:
     next_offset: int
 
     @classmethod
-    def of(cls, records: Sequence[Logged], next_offset: int | None = None) -> LogBlock:
+    def of(cls, records: Sequence[LogRecord], next_offset: int | None = None) -> LogBlock:
         """Return ``records`` as a block; without ``next_offset``, reading goes on after the last.
 
         >>> block = LogBlock.of([LogRecord(3, 17, b"k", None), LogRecord(5, 18, None, b"v")])

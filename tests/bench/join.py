@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,22 +11,14 @@ from schemas.codec import decode, encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
 from streams.join.session_join import SessionJoin
+from streams.logs.record import LogRecord
 from streams.settings.bucket import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4
 BATCH = 2_000  # impressions of one poll
 
 
-class Logged(NamedTuple):
-    """A record as kafka-python gives it."""
-
-    offset: int
-    timestamp: int
-    key: bytes
-    value: bytes
-
-
-def logs(lists: int, *, rate: float = 20_000.0, seed: int = 1) -> tuple[list[Logged], list[Logged]]:
+def logs(lists: int, *, rate: float = 20_000.0, seed: int = 1) -> tuple[list[LogRecord], list[LogRecord]]:
     """Return impressions and clicks at ``rate`` lists a second; clicks follow within seconds, one in fifty later."""
     rng = np.random.default_rng(seed)
     shown = (1_700_000_000_000 + np.arange(lists) * 1000 / rate).astype(int).tolist()
@@ -40,12 +31,12 @@ def logs(lists: int, *, rate: float = 20_000.0, seed: int = 1) -> tuple[list[Log
             *(name, f"session-{number:09d}", "a", f"user-{number % 9973:06d}", shown_at),
             *(items.tobytes(), contexts[number % 1000].tobytes(), POSITIONS, 1, 1000 + number // 5000),
         )
-        impressions.append(Logged(number, shown_at, event.session_id.encode(), encode(event)))
+        impressions.append(LogRecord(number, shown_at, event.session_id.encode(), encode(event)))
         for _ in range(rng.poisson(CLICKS)):
             at = shown_at + int(rng.integers(500, 5_000) if rng.random() < 0.98 else rng.integers(10_000, 18_000))
             taps.append((at, Click(name, event.session_id, int(rng.integers(1, POSITIONS + 1)), at)))
     taps.sort(key=lambda tap: tap[0])
-    clicks = [Logged(n, at, click.session_id.encode(), encode(click)) for n, (at, click) in enumerate(taps)]
+    clicks = [LogRecord(n, at, click.session_id.encode(), encode(click)) for n, (at, click) in enumerate(taps)]
     return impressions, clicks
 
 

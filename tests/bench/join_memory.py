@@ -6,7 +6,6 @@ import gc
 import sys
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -16,6 +15,7 @@ from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
 from streams.join.commit import Commit
 from streams.join.session_join import SessionJoin
+from streams.logs.record import LogRecord
 from streams.settings.bucket import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4
@@ -24,16 +24,7 @@ T0 = 1_700_000_000_000
 ACCEPT = Acceptance({"a": Bucket("a", dim=DIM, positions=POSITIONS)}, future_ms=300_000)
 
 
-class Logged(NamedTuple):
-    """A record as kafka-python gives it."""
-
-    offset: int
-    timestamp: int
-    key: bytes
-    value: bytes
-
-
-def batches(lists: int) -> Iterator[tuple[list[Logged], list[Logged]]]:
+def batches(lists: int) -> Iterator[tuple[list[LogRecord], list[LogRecord]]]:
     """Yield impressions and their clicks, 1,000 lists a second, all of them within one horizon."""
     rng, clicked = np.random.default_rng(1), 0
     contexts = rng.uniform(-0.3, 0.3, (100, POSITIONS * DIM)).astype("<f4")
@@ -43,10 +34,10 @@ def batches(lists: int) -> Iterator[tuple[list[Logged], list[Logged]]]:
             at, name, session = T0 + number, f"{number:08x}-0000-4000-8000-{number:012x}", f"session-{number:012d}"
             items = rng.integers(0, 1_000_000, POSITIONS).astype("<i8").tobytes()
             shown = Impression(name, session, "a", "user", at, items, contexts[number % 100].tobytes(), POSITIONS)
-            impressions.append(Logged(number, at, session.encode(), encode(shown)))
+            impressions.append(LogRecord(number, at, session.encode(), encode(shown)))
             for _ in range(rng.poisson(CLICKS)):
                 tap = Click(name, session, int(rng.integers(1, POSITIONS + 1)), at)
-                clicks.append(Logged(clicked, at, session.encode(), encode(tap)))
+                clicks.append(LogRecord(clicked, at, session.encode(), encode(tap)))
                 clicked += 1
         yield impressions, clicks
 

@@ -27,13 +27,13 @@ from joined import commits  # noqa: E402
 from learner.browsing import previous_click  # noqa: E402
 from schemas.codec import decode, encode  # noqa: E402
 from schemas.records import Click, Impression, SampleBatch  # noqa: E402
-from streams.broker import topics as topic_tools  # noqa: E402
+from streams.broker.topics import create_topics  # noqa: E402
 from streams.learn.partition_learner import samples_of  # noqa: E402
 from streams.local.kafka import LocalKafka  # noqa: E402
-from streams.parameters.job.kafka import KafkaParameters
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.parameters.job.kafka import KafkaParameters  # noqa: E402
+from streams.settings.bucket import Bucket  # noqa: E402
+from streams.settings.settings import Settings  # noqa: E402
+from streams.settings.topics import Topics  # noqa: E402
 
 K, DIM, CLICKS, RATE = 12, 10, 0.4, 20_000
 PARTITIONS, JOIN_PORT = 4, 6367
@@ -283,7 +283,7 @@ def measure(bootstrap: str, folder: Path, lists: int) -> None:
     runs = {name: settings(f"{name}-") for name in ("one", "two", "loop")}
     runs["open"] = settings("open-", wait_s=86_000.0, join_web_port=JOIN_PORT)
     for each in (*runs.values(), settings("faust-")):
-        topic_tools.create(each)
+        create_topics(each)
     half = range(0, lists, max(lists // 2, 1))
     for each in runs.values():
         with multiprocessing.get_context("spawn").Pool(2) as pool:

@@ -8,8 +8,8 @@ from jobs import write_toml
 from kafka import KafkaProducer, TopicPartition
 from typer.testing import CliRunner
 
-from streams.broker import topics
-from streams.broker.topics import TopicsError
+from streams.broker.topic_checks import check_topics
+from streams.broker.topics import TopicsError, admin
 from streams.commands.main import cli
 from streams.logs.archive import Archive, ArchiveError
 from streams.logs.job.copy import copy
@@ -110,7 +110,7 @@ def test_records_that_retention_took_before_they_were_copied_are_named(settings_
     send(settings, "clicks", 20)
     copy(settings, archive, topics=["clicks"])
     send(settings, "clicks", 20, start=20)
-    with topics.admin(settings) as client:
+    with admin(settings) as client:
         client.delete_records({TopicPartition(settings.topic_prefix + "clicks", 1): 15})
     with pytest.raises(ArchiveError, match=r"ends at offset 10, but .* has deleted clicks 1 up to 15"):
         copy(settings, archive, topics=["clicks"])
@@ -147,7 +147,7 @@ def test_a_restore_that_would_mix_or_lose_something_is_refused(settings_for, tmp
         restore(settings_for(partitions=2, timestamps="LogAppendTime"), archive, topics=["impressions"])
     with pytest.raises(TopicsError, match="no topic 'gone-impressions'"):
         restore(replace(settings, topic_prefix="gone-"), archive, topics=["impressions"])
-    assert topics.check(settings) == []
+    assert check_topics(settings) == []
 
 
 def test_the_commands_copy_there_and_back(settings_for, tmp_path):

@@ -13,7 +13,7 @@ from shown import CARD, CLICKED_ONCE, K, Writer, batch, buckets, impression, now
 
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
-from streams.broker import topics
+from streams.broker.topics import admin
 from streams.dashboard.job.run import of_archive, of_kafka
 from streams.embedded.job import Embedded
 from streams.settings.settings import Settings
@@ -77,7 +77,7 @@ def test_the_page_follows_the_log(browser, settings_for):
         browser.wait("document.querySelector('#ctr-sum svg').getBoundingClientRect().right <= 390")
 
         # nobody's group was joined and none was made
-        with topics.admin(settings) as client:
+        with admin(settings) as client:
             groups = {group["group_id"] for group in client.list_groups()}
         assert not [group for group in groups if "dashboard" in group or group.startswith(settings.topic_prefix)]
     assert browser.complaints == []

@@ -13,7 +13,8 @@ from schemas.codec import encode
 from schemas.records import Click
 from streams.dashboard.job.server import DashboardServer
 from streams.dashboard.job.state import State
-from streams.dashboard.source import Entry, Look
+from streams.dashboard.source import Look, WeightedRecord
+from streams.logs.record import LogRecord
 from streams.settings.settings import Settings
 
 STATUS = "document.querySelector('#status').innerText"
@@ -28,10 +29,12 @@ def look(*, bucket="b00", ago_s=60, **changes):
     """A look at four lists, each clicked once, shown some time ago."""
     now = now_ms()
     entries = {
-        "samples": [Entry(0, 0, now, b"", encode(batch(bucket, CLICKED_ONCE, now - ago_s * 1000)))],
-        "parameters": [Entry(0, 0, now, b"", encode(snapshot(buckets(3)[bucket], offset=1, at_ms=now)))],
-        "impressions": [Entry(0, 0, now, b"", encode(impression("i", bucket, now - 5000)))],
-        "clicks": [Entry(0, 0, now, b"", encode(Click("i", "s", 1, now - 2000)))],
+        "samples": [WeightedRecord(0, LogRecord(0, now, b"", encode(batch(bucket, CLICKED_ONCE, now - ago_s * 1000))))],
+        "parameters": [
+            WeightedRecord(0, LogRecord(0, now, b"", encode(snapshot(buckets(3)[bucket], offset=1, at_ms=now))))
+        ],
+        "impressions": [WeightedRecord(0, LogRecord(0, now, b"", encode(impression("i", bucket, now - 5000))))],
+        "clicks": [WeightedRecord(0, LogRecord(0, now, b"", encode(Click("i", "s", 1, now - 2000))))],
     }
     return Look(now, entries, **changes)
 

@@ -9,7 +9,7 @@ from by_hand import commit, denied, join_commit
 from kafka.admin import ACLOperation, ResourceType
 from shown import CARD, CLICKED_ONCE, K, Writer, buckets, now_ms
 
-from streams.broker import topics
+from streams.broker.topics import create_topics
 from streams.dashboard.job.run import of_kafka
 from streams.settings.settings import Settings
 from streams.settings.topics import Topics
@@ -38,7 +38,7 @@ def test_missing_topics_are_named_and_found_when_they_come(browser, settings_for
     with of_kafka(settings) as page:
         browser.open(page.url)
         browser.wait("document.querySelector('#notice').innerText.includes('glimpse topics')")
-        topics.create(settings)
+        create_topics(settings)
         browser.wait("document.querySelector('#notice').hidden", within_s=20)
 
 

@@ -6,7 +6,7 @@ import pytest
 from joined import BUCKETS, events, lists_of, lists_wanted, load
 from kafka import KafkaConsumer, TopicPartition
 
-from streams.broker.topics import create
+from streams.broker.topics import create_topics
 from streams.events.acceptance import Acceptance
 from streams.join.commit import Commit
 from streams.join.session_join import SessionJoin
@@ -21,7 +21,7 @@ ACCEPT = Acceptance(BUCKETS, future_ms=5_000)
 def logs(kafka):
     """One partition of each log with some traffic, and what must come of it."""
     settings = Settings(kafka=kafka, buckets=BUCKETS, topic_prefix="orders-", partitions=1, timestamps="CreateTime")
-    create(settings)
+    create_topics(settings)
     impressions, clicks = events(2_000, seed=8)
     load(settings, impressions, clicks)
     return settings, lists_wanted(impressions, clicks)

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from schemas.codec import encode
 from schemas.records import Progress
-from streams.broker import topics
 from streams.broker.clients import admin
+from streams.broker.topics import create_topics
 from streams.join.clock import LogPosition
 from streams.lag.facts import Unread
 from streams.lag.job.count import Counted, count
@@ -141,7 +141,7 @@ def test_learners_are_measured_by_their_progress_records(settings_for, reader_of
         client.delete_topics([names.samples])
     with pytest.raises(LagError, match=f"no topic {names.samples} "):
         reader.read()
-    topics.create(settings)
+    create_topics(settings)
     write(settings, names.samples, [b"x"] * 9)
     found = lag_of(reader, "learn", names.samples)
     assert (found.verdict, found.lag) == (Verdict.REWIND, 9)
@@ -163,7 +163,7 @@ def test_what_was_counted_is_counted_once_and_rightly(settings_for, reader_of):
     assert (found.exact, found.lag) == (False, 606)
     with admin(settings) as client:
         client.delete_topics([topic])
-    topics.create(settings)
+    create_topics(settings)
     write(settings, topic, [b"x"] * 700)
     commit(settings, group, topic, 4)
     assert lag_of(reader, group, topic).lag == 696
@@ -226,7 +226,7 @@ def test_a_topic_made_again_has_no_lag_of_the_one_before(settings_for, reader_of
     assert lag_of(reader, group, topic).lag == 10
     with admin(settings) as client:
         client.delete_topics([topic])
-    topics.create(settings)
+    create_topics(settings)
     write(settings, topic, [b"x"] * 5)
     commit(settings, group, topic, 40)  # by a consumer that did not notice
     found = lag_of(reader, group, topic)

@@ -21,7 +21,7 @@ from streams.broker.partitioner import partition_of
 from streams.learn.job.app import free_port
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.job.rounds import Delivered, Learning
-from streams.learn.partition_learner import RawRecord
+from streams.logs.record import LogRecord
 from streams.parameters.job.kafka import KafkaParameters
 from streams.parameters.snapshot import restore
 from streams.settings.bucket import Bucket
@@ -200,7 +200,7 @@ def test_an_owner_that_was_fenced_cannot_publish(settings_for):
     old, new = (PartitionOwner(Store(settings), 0) for _ in range(2))
     old.restore()
     new.restore()
-    raw = RawRecord(record.offset, record.value, record.key, record.timestamp)
+    raw = LogRecord(record.offset, record.timestamp, record.key, record.value)
     with pytest.raises(Exception, match="Fenced"):
         old.learn([raw])
     new.learn([raw])
@@ -219,7 +219,7 @@ def test_records_that_are_missing_are_asked_for_again(settings_for):
     writer = SampleWriter(settings)
     for _ in range(6):
         writer.write(lists=3)
-    records = [RawRecord(one.offset, one.value, one.key) for one in committed(settings, Topics.of(settings).samples)]
+    records = [LogRecord(one.offset, 0, one.key, one.value) for one in committed(settings, Topics.of(settings).samples)]
     follows = [0, *(record.offset + 1 for record in records)]
     sought = []
 

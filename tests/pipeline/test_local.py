@@ -7,11 +7,11 @@ import pytest
 import redis
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from streams.broker import topics
 from streams.local.kafka import LocalKafka, jars
 from streams.local.redis import LocalRedis
 from streams.local.server import LocalServerError, command_line, free_port, running_pid
 from streams.local.up import down, servers, up
+from streams.settings.topics import Topics
 
 
 def written(broker: LocalKafka, topic: str, *values: bytes) -> None:
@@ -33,7 +33,7 @@ def read(broker: LocalKafka, topic: str, count: int) -> list[bytes]:
 
 def test_a_broker_keeps_its_port_and_what_it_acknowledged(new_broker, settings_for):
     broker = new_broker()
-    clicks = topics.Topics.of(settings_for(kafka=broker.bootstrap, partitions=1, topic_prefix="")).clicks
+    clicks = Topics.of(settings_for(kafka=broker.bootstrap, partitions=1, topic_prefix="")).clicks
     address = broker.bootstrap
     written(broker, clicks, b"before")
     first = broker.pid

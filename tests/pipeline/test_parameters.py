@@ -13,7 +13,7 @@ from sample_batches import SampleWriter, make_batch, pack
 from learner import Samples
 from schemas.codec import encode
 from streams.learn.job.owner import PartitionOwner, Store
-from streams.learn.partition_learner import RawRecord
+from streams.logs.record import LogRecord
 from streams.logs.source import SourceAway
 from streams.parameters.chunks import SnapshotCorrupt
 from streams.parameters.job.kafka import KafkaParameters
@@ -152,7 +152,7 @@ def test_a_ranker_on_kafka_starts_with_nothing_learned_and_follows(owned):
         assert (ranker.version, ranker.snapshot.rounds) == ((1, 0), 0)  # a cold start can rank
         assert len(ranker.rank(CANDIDATES, size=5)) == 5
         batch, samples = make_batch("main", 30, seed=1)
-        owner.learn([RawRecord(0, encode(batch))])
+        owner.learn([LogRecord(0, 0, None, encode(batch))])
         give_up_at = time.monotonic() + 5
         while ranker.version != (1, 1) and time.monotonic() < give_up_at:
             time.sleep(0.02)
@@ -175,7 +175,9 @@ def test_many_items_travel_as_chunks_and_come_back(owned):
     writer = SampleWriter(settings)
     for batch in batches:
         writer.write_raw("items", encode(batch))
-    owner.learn([RawRecord(2 * number, encode(batch)) for number, batch in enumerate(batches)])  # markers between
+    owner.learn(
+        [LogRecord(2 * number, 0, None, encode(batch)) for number, batch in enumerate(batches)]
+    )  # markers between
     reader = KafkaParameters(settings)
     reader.catch_up()
     found = reader.snapshots["items"]
@@ -192,7 +194,7 @@ def test_many_items_travel_as_chunks_and_come_back(owned):
 
 def test_a_log_that_lost_learned_records_is_refused(owned):
     _, owner = owned()
-    owner.learn([RawRecord(7, encode(make_batch("main", 5, seed=1)[0]))])
+    owner.learn([LogRecord(7, 0, None, encode(make_batch("main", 5, seed=1)[0]))])
     with pytest.raises(ConfigChanged, match="ends at 0, but was learned to 8"):
         owner.restore()
 
@@ -204,7 +206,7 @@ def test_a_reader_waits_for_transactions_that_stand_before_the_end(owned):
     other.init_transactions()
     other.begin_transaction()
     other.send(Topics.of(settings).parameters, key=b"other", value=b"not yet").get(timeout=10)
-    owner.learn([RawRecord(0, encode(make_batch("main", 5, seed=1)[0]))])
+    owner.learn([LogRecord(0, 0, None, encode(make_batch("main", 5, seed=1)[0]))])
     reader = KafkaParameters(settings)
     with pytest.raises(SourceAway, match="not read to its end"):
         reader.catch_up(timeout_s=1)

@@ -16,8 +16,8 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from traffic import DIM, K, examination, publish, traffic
 
-from streams.broker import topics
 from streams.broker.partitioner import partition_of
+from streams.broker.topics import create_topics
 from streams.learn.partition_learner import samples_of
 from streams.ledger.job.audit import audit
 from streams.ledger.job.unlearn import read_samples, unlearn
@@ -70,7 +70,7 @@ def live(kafka, tmp_path_factory):
         web_port=0,
         join_web_port=0,
     )
-    topics.create(settings)
+    create_topics(settings)
     start_ms = int(time.time() * 1000) - 3_600_000
     impressions, clicks = traffic(
         LISTS,

@@ -10,7 +10,8 @@ import redis
 from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUpsertion
 from kafka.errors import KafkaError
 
-from streams.broker import topics
+from streams.broker.topic_checks import check_topics
+from streams.broker.topics import create_topics
 from streams.local.server import free_port
 from streams.settings.settings import Settings
 
@@ -61,12 +62,12 @@ def test_kafka_lets_in_who_has_the_password_and_trusts_the_certificate(new_broke
         kafka_password=PASSWORD,
         kafka_ca=str(certificate / "cert.pem"),
     )
-    topics.create(anna)
-    assert topics.check(anna) == []
+    create_topics(anna)
+    assert check_topics(anna) == []
     berta = replace(anna, kafka_sasl="SCRAM-SHA-512", kafka_username="berta")
-    assert topics.check(berta) == []
+    assert check_topics(berta) == []
     with pytest.raises(KafkaError):
-        topics.check(replace(anna, kafka_ca=None))
+        check_topics(replace(anna, kafka_ca=None))
     environ = {
         "GLIMPSE_KAFKA": anna.kafka,
         "GLIMPSE_KAFKA_SECURITY": "SASL_SSL",

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from streams.broker import topics
+from streams.broker.topic_checks import check_topics, fix_topics, require_topics
+from streams.broker.topics import TopicsError, create_topics
+from streams.settings.topics import Topics
 
 
 @pytest.fixture
@@ -18,16 +20,16 @@ def admin(kafka):
 
 
 def names_of(settings):
-    names = topics.Topics.of(settings)
+    names = Topics.of(settings)
     return [getattr(names, name) for name in names.__slots__]
 
 
 @pytest.mark.parametrize("timestamps", ["LogAppendTime", "CreateTime"])
 def test_what_create_makes_check_accepts(settings_for, admin, timestamps):
     settings = settings_for(partitions=3, timestamps=timestamps)
-    assert topics.check(settings) == []
-    topics.require(settings)
-    assert topics.create(settings) == []
+    assert check_topics(settings) == []
+    require_topics(settings)
+    assert create_topics(settings) == []
     counts = {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics(names_of(settings))}
     assert counts == {name: 1 if name.endswith("parameters") else 3 for name in names_of(settings)}
 
@@ -44,26 +46,26 @@ def test_creators_at_once_are_all_content(settings_for):
     settings = settings_for()
     other = replace(settings, topic_prefix=f"{settings.topic_prefix}more-")
     with ThreadPoolExecutor(3) as pool:
-        made = [name for names in pool.map(topics.create, [other] * 3) for name in names]
+        made = [name for names in pool.map(create_topics, [other] * 3) for name in names]
     assert set(made) == set(names_of(other))
-    assert topics.check(other) == []
+    assert check_topics(other) == []
 
 
 def test_a_missing_topic_is_named(settings_for, admin):
     settings = settings_for()
-    clicks = topics.Topics.of(settings).clicks
+    clicks = Topics.of(settings).clicks
     admin.delete_topics([clicks])
-    problems = soon(lambda: topics.check(settings), until=bool)
+    problems = soon(lambda: check_topics(settings), until=bool)
     assert problems == [f"no topic {clicks}; create what is missing: glimpse topics"]
-    with pytest.raises(topics.TopicsError, match=f"no topic {clicks}"):
-        topics.require(settings)
+    with pytest.raises(TopicsError, match=f"no topic {clicks}"):
+        require_topics(settings)
 
 
 def test_unequal_partitions_are_named(settings_for, admin):
     settings = settings_for(partitions=2)
-    names = topics.Topics.of(settings)
+    names = Topics.of(settings)
     admin.create_partitions({names.impressions: 5})
-    [problem] = soon(lambda: topics.check(settings), until=bool)
+    [problem] = soon(lambda: check_topics(settings), until=bool)
     assert f"{names.impressions} has 5 partitions and {names.clicks} has 2" in problem
     assert f"kafka-topics.sh --alter --topic {names.clicks} --partitions 5" in problem
 
@@ -88,27 +90,27 @@ WRONG = {
 @pytest.mark.parametrize("topic, key, value, why", WRONG.values(), ids=WRONG)
 def test_a_wrong_config_is_named_and_fixed(settings_for, admin, topic, key, value, why):
     settings = settings_for(timestamps="LogAppendTime", partitions=1)
-    name = getattr(topics.Topics.of(settings), topic)
+    name = getattr(Topics.of(settings), topic)
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {key: value})])
-    [problem] = soon(lambda: topics.check(settings), until=bool)
+    [problem] = soon(lambda: check_topics(settings), until=bool)
     assert problem.startswith(f"{name}: {key} is {value}")
     assert why in problem
-    [change] = topics.fix(settings)
+    [change] = fix_topics(settings)
     assert change.startswith(f"{name}: {key} was {value}")
-    assert soon(lambda: topics.check(settings), until=lambda found: not found) == []
+    assert soon(lambda: check_topics(settings), until=lambda found: not found) == []
 
 
 def test_loaded_logs_are_kept_whatever_their_age(settings_for, admin):
     settings = settings_for(timestamps="CreateTime")
-    name = topics.Topics.of(settings).impressions
+    name = Topics.of(settings).impressions
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"retention.ms": str(10**12)})])
-    [problem] = soon(lambda: topics.check(settings), until=bool)
+    [problem] = soon(lambda: check_topics(settings), until=bool)
     assert "deletes loaded events by their own age" in problem
 
 
 def test_too_few_replicas_are_named(settings_for):
     settings = settings_for()
-    problems = topics.check(replace(settings, replication=3, min_insync=2))
+    problems = check_topics(replace(settings, replication=3, min_insync=2))
     for name in names_of(settings):
         assert f"{name} has 1 replicas and replication is 3" in " ".join(problems)
         assert f"{name}: fewer than 2 replicas of partitions" in " ".join(problems)
@@ -116,12 +118,12 @@ def test_too_few_replicas_are_named(settings_for):
 
 def test_more_replicas_than_brokers_cannot_be_made(settings_for):
     settings = replace(settings_for(), topic_prefix="never-made-", replication=3)
-    with pytest.raises(topics.TopicsError, match=r"cannot create never-made-impressions.*replication factor"):
-        topics.create(settings)
+    with pytest.raises(TopicsError, match=r"cannot create never-made-impressions.*replication factor"):
+        create_topics(settings)
 
 
 def test_a_broker_without_transactions_is_named(new_broker, settings_for):
     broker = new_broker({"transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2"})
-    [problem] = topics.check(settings_for(kafka=broker.bootstrap))
+    [problem] = check_topics(settings_for(kafka=broker.bootstrap))
     assert problem.startswith("no transactions: ")
     assert "transaction.state.log.replication.factor" in problem

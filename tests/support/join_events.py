@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,18 +10,12 @@ from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events.acceptance import Acceptance
 from streams.join.session_join import SessionJoin
+from streams.logs.record import LogRecord
 from streams.settings.bucket import Bucket
 
 WAIT, LATENESS, FUTURE = 60_000, 60_000, 30_000
 T0 = 1_700_000_000_000
 BUCKET = Bucket("main", dim=2, positions=6, reward_scale=2.0)
-
-
-class Logged(NamedTuple):
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
 
 
 class World:
@@ -36,7 +29,7 @@ class World:
     def give(self, log, record, at, arrives=None):
         value = record if isinstance(record, bytes) else encode(record)
         timestamp = T0 + round(1000 * (at if arrives is None else arrives))
-        getattr(self.join, f"add_{log}")([Logged(self.offsets[log], timestamp, b"s", value)])
+        getattr(self.join, f"add_{log}")([LogRecord(self.offsets[log], timestamp, b"s", value)])
         self.offsets[log] += 1
 
     def show(self, name="i", at=0.0, *, arrives=None, size=6, rendered=6, **changes):

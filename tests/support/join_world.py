@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from streams.events.acceptance import Acceptance
 from streams.join.checkpoint import Checkpoint
 from streams.join.commit import Commit
 from streams.join.session_join import SessionJoin
+from streams.logs.record import LogRecord
 from streams.settings.bucket import Bucket
 
 HORIZON, FUTURE = 9, 3
@@ -25,15 +25,6 @@ BUCKETS = {
 }
 ACCEPT = Acceptance(BUCKETS, future_ms=FUTURE)
 FOREVER = 10_000
-
-
-class Logged(NamedTuple):
-    """A record of a log."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
 
 
 def impression(name: str, bucket: str, shown_at: int, size: int, rendered: int) -> Impression:
@@ -136,7 +127,7 @@ class Reader:
         self.parts = {"impressions": decoded.impressions, "clicks": decoded.clicks}
         self.next = {name: part.place.offset for name, part in self.parts.items()}
 
-    def ahead(self, name: str) -> list[Logged]:
+    def ahead(self, name: str) -> list[LogRecord]:
         return [record for record in self.logs[name] if record.offset >= self.next[name]]
 
     def feed(self, name: str, count: int) -> None:
@@ -199,9 +190,9 @@ class Reader:
         self.checkpoint(0)
 
 
-def logged(entry: tuple) -> Logged:
+def logged(entry: tuple) -> LogRecord:
     offset, timestamp, event = entry
-    return Logged(offset, timestamp, b"s", encode(event) if event else b"\xc3\x01garbage")
+    return LogRecord(offset, timestamp, b"s", encode(event) if event else b"\xc3\x01garbage")
 
 
 def signed_lists(batch: object) -> Counter:

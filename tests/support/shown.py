@@ -11,7 +11,8 @@ from learner.browsing import previous_click
 from schemas.codec import encode
 from schemas.records import Click, Impression, SampleBatch
 from streams.dashboard.job.state import State
-from streams.dashboard.source import Entry
+from streams.dashboard.source import WeightedRecord
+from streams.logs.record import LogRecord
 from streams.parameters.snapshot import take_snapshot
 from streams.settings.bucket import Bucket
 from streams.settings.settings import Settings
@@ -104,17 +105,17 @@ def state(count=3):
 
 def loop_of(count, *, impressions_from=0):
     """One clicked list a second: joined after 60 s, learned and published at once, served 2 s later."""
-    made: dict[str, list[Entry]] = {topic: [] for topic in ("impressions", "clicks", "samples", "parameters")}
+    made: dict[str, list[WeightedRecord]] = {topic: [] for topic in ("impressions", "clicks", "samples", "parameters")}
     for second in range(count):
         at = NOW + second * 1000
         shown = impression(f"i{second}", "b00", at, ranked_by=(1, max(0, second - 62)))
         if second >= impressions_from:
-            made["impressions"].append(Entry(0, second, at, b"", encode(shown)))
-        made["clicks"].append(Entry(0, second, at, b"", encode(Click(f"i{second}", "s", 1, at))))
+            made["impressions"].append(WeightedRecord(0, LogRecord(second, at, b"", encode(shown))))
+        made["clicks"].append(WeightedRecord(0, LogRecord(second, at, b"", encode(Click(f"i{second}", "s", 1, at)))))
         if second >= 60:
             joined = batch("b00", [[1] + [0] * 5], at - 60_000, ids=[f"i{second - 60}"])
-            made["samples"].append(Entry(0, second - 60, at, b"", encode(joined)))
+            made["samples"].append(WeightedRecord(0, LogRecord(second - 60, at, b"", encode(joined))))
         if second >= 60 or not second:
             version = snapshot(buckets(1)["b00"], offset=max(0, second - 59), at_ms=at)
-            made["parameters"].append(Entry(0, second, at, b"", encode(version)))
+            made["parameters"].append(WeightedRecord(0, LogRecord(second, at, b"", encode(version))))
     return made

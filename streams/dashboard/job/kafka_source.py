@@ -17,7 +17,7 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from streams.broker.topics import described
+from streams.broker.topics import describe_topics
 from streams.dashboard.job.piece_reader import ANSWER_MS, PieceReader, clients
 from streams.dashboard.pieces import Piece, TokenBucket, spread, that_fit, thinned
 from streams.dashboard.source import Look
@@ -160,7 +160,7 @@ class KafkaFollower:
     def _search(self) -> None:
         """Ask which topics there are and which of them may be read."""
         self._searched_at = self._clock()
-        found = described(self._admin, self._topics)
+        found = describe_topics(self._admin, self._topics)
         self._missing = tuple(name for name in self._topics if name not in found)
         self._refused = tuple(name for name in self._topics if name in found and not found[name].readable)
         readable = {name: topic for name, topic in found.items() if topic.readable}

@@ -11,8 +11,10 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
+from streams.broker.clients import admin_client, consumer
 from streams.dashboard.pieces import Piece
-from streams.dashboard.source import Entry
+from streams.dashboard.source import WeightedRecord
+from streams.logs.record import LogRecord
 from streams.settings.settings import Settings
 
 ANSWER_MS = 5_000
@@ -32,14 +34,14 @@ class PieceReader:
         self.pieces: dict[TopicPartition, deque[Piece]] = {}  # to read, decided and not read yet
         self.sizes: tuple[float, float] | None = None  # of the samples: bytes and records an offset, about
         self._topics = topics
-        self._entries: dict[str, list[Entry]] = {}  # read and not handed out yet
+        self._entries: dict[str, list[WeightedRecord]] = {}  # read and not handed out yet
 
     def add(self, place: TopicPartition, pieces: Sequence[Piece]) -> None:
         """Note what is to be read of a partition, after what was noted before."""
         if pieces:
             self.pieces.setdefault(place, deque()).extend(pieces)
 
-    def handed_out(self) -> dict[str, list[Entry]]:
+    def handed_out(self) -> dict[str, list[WeightedRecord]]:
         """Return what was read since the last time, by topic."""
         entries, self._entries = self._entries, {}
         return entries
@@ -72,7 +74,9 @@ class PieceReader:
             if record.offset >= piece.stop:
                 break
             found.append(
-                Entry(record.partition, record.offset, record.timestamp, record.key, record.value, piece.weight)
+                WeightedRecord(
+                    record.partition, LogRecord(record.offset, record.timestamp, record.key, record.value), piece.weight
+                )
             )
             size += len(record.value or b"")
             many += 1
@@ -96,26 +100,23 @@ class PieceReader:
 
 def clients(settings: Settings) -> tuple[KafkaConsumer, KafkaConsumer, KafkaAdminClient]:
     """Return a consumer to read with, one to ask for offsets with, and an admin client; none of them in a group."""
-    client = settings.kafka_client() | {
+    client = {
         "bootstrap_timeout_ms": ANSWER_MS,
         "client_id": "glimpse-dashboard",
         "reconnect_backoff_max_ms": 2_000,
     }
     options = client | {
-        "group_id": None,
-        "enable_auto_commit": False,
         "auto_offset_reset": "earliest",
-        "isolation_level": "read_committed",
         "allow_auto_create_topics": False,
         "max_partition_fetch_bytes": 1 << 18,  # small, so that each partition gets its turn; a record may be larger
         "fetch_max_wait_ms": 100,  # only asked when there is something; a longer wait would hold up the next look
         "metrics_enabled": False,
     }
     with ExitStack() as made:
-        reader = KafkaConsumer(**options)
+        reader = consumer(settings, **options)
         made.callback(reader.close)
-        asker = KafkaConsumer(**options)
+        asker = consumer(settings, **options)
         made.callback(asker.close)
-        admin = KafkaAdminClient(**client, request_timeout_ms=ANSWER_MS)
+        admin = admin_client(settings, **client, request_timeout_ms=ANSWER_MS)
         made.pop_all()
     return reader, asker, admin

@@ -20,7 +20,7 @@ from streams.dashboard.rates import WINDOWS, RateColumns, Rates
 from streams.dashboard.recent import SPAN_MS
 from streams.dashboard.rounding import short
 from streams.dashboard.snapshots_view import Snapshots
-from streams.dashboard.source import Entry, Look
+from streams.dashboard.source import Look, WeightedRecord
 from streams.dashboard.throughput import STREAMS, Throughput
 from streams.settings.settings import Settings
 
@@ -108,7 +108,7 @@ class State:
             lists = self.rates.add(entries.get("samples", []), newest, now_ms=now_ms, also=self._also)
         shown = [one for one in shown if one.bucket in self.columns]
         with self._part("freshness"):
-            first_ms = min((entry.timestamp_ms for entry in entries.get("impressions", ())), default=None)
+            first_ms = min((entry.record.timestamp for entry in entries.get("impressions", ())), default=None)
             self.loop.add_reach(first_ms, look.gap)
             self.loop.add_impressions(shown)
             self.loop.measure(now_ms, wall_s=self._clock(), behind=look.behind, known=self.columns)
@@ -119,7 +119,7 @@ class State:
         with self._part("throughput"):
             self.throughput.add(look, lists=lists)
 
-    def _also(self, batch: SampleBatch, entry: Entry) -> None:
+    def _also(self, batch: SampleBatch, entry: WeightedRecord) -> None:
         with self._part("freshness"):
             self.loop.add_samples(batch, entry)
 
@@ -134,10 +134,10 @@ class State:
             log.log(logging.DEBUG if again else logging.ERROR, "%s cannot be shown", name, exc_info=True)
             self._broken[name] = words, int(self._clock() * 1000)
 
-    def _event(self, entry: Entry) -> Impression | Click | None:
+    def _event(self, entry: WeightedRecord) -> Impression | Click | None:
         """Return an impression or a click, None for what the join makes a dead letter: other bytes, other times."""
         try:
-            record = decode(entry.value or b"")
+            record = decode(entry.record.value or b"")
         except SchemaError:
             return None
         if isinstance(record, Impression):
@@ -147,8 +147,8 @@ class State:
         else:
             return None
         settings = self.settings
-        oldest = entry.timestamp_ms - round(settings.horizon_s * 1000) - SKEW_MS
-        return record if oldest <= at_ms <= entry.timestamp_ms + round(settings.future_s * 1000) else None
+        oldest = entry.record.timestamp - round(settings.horizon_s * 1000) - SKEW_MS
+        return record if oldest <= at_ms <= entry.record.timestamp + round(settings.future_s * 1000) else None
 
     def fail(self, words: str) -> None:
         """Note that the log cannot be read; the first time counts as the beginning of the trouble."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 from schemas.codec import Codec
 from schemas.records import Click, Impression
@@ -41,7 +40,7 @@ def produce(
     total: int | None = None,
     restamp: bool = False,
     codec: Codec | None = None,
-    console: Console | None = None,
+    progress: Progress | None = None,
 ) -> Produced:
     """Write ``events`` to the topics and return their number once Kafka has them all.
 
@@ -50,7 +49,7 @@ def produce(
     rate
         Events a second; None writes as fast as it can.
     total
-        How many events there will be, for the progress bar on ``console``.
+        How many events there will be, for ``progress``, a bar that shows them.
     restamp
         Date each event at its sending, for recorded events that live topics would find too late. Otherwise topics that
         keep the creator's time (``timestamps = "CreateTime"``) get the event's own time as Kafka's.
@@ -60,7 +59,7 @@ def produce(
     own_time = settings.timestamps == "CreateTime"
     counts = {Impression: 0, Click: 0}
     start = time.monotonic()
-    with EventWriter(settings, codec=codec) as writer, _bar(console) as bar:
+    with EventWriter(settings, codec=codec) as writer, progress or Progress(disable=True) as bar:
         task = bar.add_task("events", total=total)
         for number, event in enumerate(events):
             if rate is not None and (early := start + number / rate - time.monotonic()) > PAUSE_S:
@@ -150,8 +149,3 @@ def _at_ms(event: Event) -> int:
 
 def _dated(event: Event, at_ms: int) -> Event:
     return replace(event, shown_at_ms=at_ms) if isinstance(event, Impression) else replace(event, clicked_at_ms=at_ms)
-
-
-def _bar(console: Console | None) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, disable=console is None)

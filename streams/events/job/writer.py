@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from schemas.codec import Codec
 from schemas.records import Impression
+from streams.broker.clients import producer
 from streams.events.acceptance import Acceptance
 from streams.events.events import Event, click_of, impression_of
 from streams.settings.settings import Settings
@@ -176,8 +177,6 @@ class EventWriter:
 
     def _connect(self) -> KafkaProducer:
         options = {
-            "acks": "all",
-            "enable_idempotence": True,
             "allow_auto_create_topics": False,  # with the broker's default partitions the two topics would not match
             "linger_ms": 5,
             "batch_size": 1 << 17,
@@ -185,15 +184,15 @@ class EventWriter:
             "bootstrap_timeout_ms": int(self.timeout_s * 1000),
         }
         try:
-            return KafkaProducer(**self.settings.kafka_client() | options)
+            return producer(self.settings, **options)
         except KafkaError as error:
             raise DeliveryError(f"no Kafka at {self.settings.kafka} within {self.timeout_s:g} s: {error}") from error
 
     def _disconnect(self) -> None:
         with self._lock:
-            producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.close(timeout=self.timeout_s)
+            gone, self._producer = self._producer, None
+        if gone is not None:
+            gone.close(timeout=self.timeout_s)
 
     def _note(self, error: Exception) -> None:
         with self._lock:  # called by the producer's own thread

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import (
     AuthorizationError,
@@ -22,8 +22,8 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker.clients import admin
-from streams.broker.topics import require
+from streams.broker.clients import admin, consumer, hand_out_parked
+from streams.broker.topic_checks import require_topics
 from streams.events.acceptance import Acceptance
 from streams.join.checkpoint import Checkpoint
 from streams.join.job.partition import Entries, PartitionJoin
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 CHECKPOINT_EVERY_S = 0.25
 CHECKPOINT_BYTES = 32 << 20  # of samples in one transaction, which must end in time however many lists close at once
-POLL_MS, POLL_RECORDS = 50, 4_000
+POLL_MS = 50
 IDLE_CHECK_S, IDLE_MARGIN_MS = 5.0, 60_000
 OVERHEAD_BYTES = 260  # of a list, beside its positions: id, dictionary entry and the columns of whole lists
 REREAD_RATE = 40_000  # impressions a second
@@ -63,7 +63,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         self._wait_ms, self._lateness_ms = int(settings.wait_s * 1000), int(settings.lateness_s * 1000)
         self._topics = Topics.of(settings)
         self._ids = ("", "")
-        self._transactional_id = f"{settings.topic_prefix}glimpse-join-{uuid.uuid4()}"
+        self._writer_name = f"glimpse-join-{uuid.uuid4()}"
         self._writer: JoinWriter | None = None
         self._joins: dict[int, PartitionJoin] = {}
         self._moved = False  # the assignment changed
@@ -87,17 +87,11 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         with admin(self._settings) as client:
             found = {topic["name"]: str(topic["topic_id"]) for topic in client.describe_topics(list(self._inputs()))}
         self._ids = tuple(found[name] for name in self._inputs())  # type: ignore[assignment]
-        self._consumer = KafkaConsumer(
-            **self._settings.kafka_client(),
+        self._consumer = consumer(
+            self._settings,
             group_id=f"{self._settings.topic_prefix}glimpse-join",
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            isolation_level="read_committed",  # also for plain inputs: only then kafka-python waits for stable offsets
             partition_assignment_strategy=(RangePartitionAssignor,),  # others may split the two logs of a partition
-            max_partition_fetch_bytes=8 << 20,
-            max_poll_records=POLL_RECORDS,
             session_timeout_ms=10_000,
-            reconnect_backoff_max_ms=1_000,
         )
         try:
             self._consumer.subscribe(list(self._inputs()), listener=self)
@@ -165,11 +159,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
 
     def _hold_back(self, partition: int, partition_join: PartitionJoin) -> None:
         """Fetch no more of a log whose records still wait for the other one."""
-        fetcher = self._consumer._fetcher
-        if not fetcher._next_partition_records:
-            # kafka-python 3.0.12 hands out what it parked of a paused partition only while this is None, and never
-            # makes it None again, so a partition that was paused half read would stay silent for ever.
-            fetcher._next_partition_records = None
+        hand_out_parked(self._consumer)
         for place, one in zip(self._places(partition), partition_join.logs, strict=True):
             try:
                 if one.next_at() is None:
@@ -182,7 +172,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
     def _reassign(self) -> None:
         """Keep the joins whose partitions came back untouched, drop the others, and open those that are new."""
         if self._writer is None:
-            self._writer = JoinWriter(self._settings, self._transactional_id)
+            self._writer = JoinWriter(self._settings, self._writer_name)
         # Taken before the commits are looked at: whoever takes a partition over later makes this membership stale,
         # and the broker then refuses what is committed with it.
         self._member = self._consumer.group_metadata()
@@ -300,7 +290,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
 
 def run(settings: Settings, *, start: str | None = None) -> int:
     """Join until SIGTERM or Ctrl-C; return the exit code."""
-    require(settings)  # before there is a log: what cannot work is said in one line
+    require_topics(settings)  # before there is a log: what cannot work is said in one line
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("streams").setLevel(logging.INFO)
     job = JoinJob(settings, start=start)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka import TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import AuthorizationError, KafkaError
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
-from streams.broker.topics import Found, described, specs
+from streams.broker.clients import admin_client
+from streams.broker.topics import Found, describe_topics, topic_specs
 from streams.lag.commit_records import Committed
 from streams.lag.facts import Keeping, LogState, LogsView, Unread
 from streams.lag.job.count import RecordCounter
@@ -25,9 +26,7 @@ class Broker:
     """Asks one cluster, over connections that are kept until ``close``."""
 
     def __init__(self, settings: Settings) -> None:
-        self._admin = KafkaAdminClient(
-            **settings.kafka_client() | {"request_timeout_ms": PATIENCE_MS, "bootstrap_timeout_ms": PATIENCE_MS}
-        )
+        self._admin = admin_client(settings, request_timeout_ms=PATIENCE_MS, bootstrap_timeout_ms=PATIENCE_MS)
         # Faust's members describe themselves in a way of their own, which would be said at every look.
         logging.getLogger("kafka.admin._groups").setLevel(logging.ERROR)
         self._counters: dict[str, RecordCounter] = {}
@@ -41,7 +40,7 @@ class Broker:
 
     def topics(self, names: Iterable[str]) -> dict[str, Found]:
         """Return the topics that are there."""
-        return described(self._admin, names)
+        return describe_topics(self._admin, names)
 
     def keeping(self, names: Iterable[str]) -> dict[str, Keeping]:
         """Return how long each topic keeps records, and whose clock stamps them."""
@@ -49,7 +48,7 @@ class Broker:
         found = {}
         for name, config in self._admin.describe_configs(asked, config_filter="all")["topic"].items():
             if "retention.ms" not in config:  # without DESCRIBE_CONFIGS there is nothing; then it is as it should be
-                wanted = next(topic.config for topic in specs(self._settings) if topic.name == name)
+                wanted = next(topic.config for topic in topic_specs(self._settings) if topic.name == name)
                 by_broker = wanted.get("message.timestamp.type") == "LogAppendTime"
                 found[name] = Keeping(None, by_broker, "compact" in wanted["cleanup.policy"], known=False)
                 continue

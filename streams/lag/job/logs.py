@@ -14,6 +14,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Progress
+from streams.broker.clients import consumer
 from streams.lag.commit_records import TOPIC, Committed, GroupPartition, committed_of, offsets_partition_of, place_of
 from streams.settings.settings import Settings
 
@@ -25,16 +26,13 @@ KEPT = 12  # commits of a partition at least, however old
 def reader(settings: Settings, **changes: Any) -> KafkaConsumer:
     """Return a consumer without a group that reads committed records."""
     options = {
-        "group_id": None,
-        "enable_auto_commit": False,
         "auto_offset_reset": "earliest",
-        "isolation_level": "read_committed",
         "max_partition_fetch_bytes": 1 << 20,
         "fetch_max_wait_ms": 50,
         "request_timeout_ms": PATIENCE_MS,
         "bootstrap_timeout_ms": PATIENCE_MS,
     }
-    return KafkaConsumer(**settings.kafka_client() | options | changes)
+    return consumer(settings, **options | changes)
 
 
 def drain(consumer: KafkaConsumer, *, silence_s: float = 1.5) -> Iterator[Any]:

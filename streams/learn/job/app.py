@@ -26,7 +26,7 @@ from streams.learn.job.health import LearnHealth, add_web
 from streams.learn.job.owner import Store
 from streams.learn.job.rounds import HOPELESS, Delivered, Learning
 from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
-from streams.learn.partition_learner import RawRecord
+from streams.logs.record import LogRecord
 from streams.logs.source import SourceAway
 from streams.settings.checks import SettingsError
 from streams.settings.settings import Settings
@@ -159,7 +159,7 @@ def lagging(app: LearnApp, samples: Any, partition: int) -> bool:
 
 def delivered(message: Any) -> Delivered:
     """Return a message of Faust as what is learned."""
-    record = RawRecord(message.offset, message.value, message.key, round(message.timestamp * 1000))
+    record = LogRecord(message.offset, round(message.timestamp * 1000), message.key, message.value)
     trail = trail_of(message.headers)
     return Delivered(message.partition, trail.seek, trail.offset, record)
 

@@ -5,18 +5,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
+from kafka import KafkaProducer, TopicPartition
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress, Snapshot
-from streams.broker import transactions
-from streams.broker.clients import admin
+from streams.broker.clients import admin, consumer, transactional
 from streams.broker.partitioner import partition_of
-from streams.learn.partition_learner import PartitionLearner, RawRecord, SamplesPartition
+from streams.broker.transactions import abandon, await_sent, commit_transaction
+from streams.learn.partition_learner import PartitionLearner, SamplesPartition
 from streams.logs.dead_letters import fitting
+from streams.logs.record import LogRecord
 from streams.parameters.chunks import split
-from streams.parameters.job.kafka import QUICK, KafkaParameters
+from streams.parameters.job.kafka import KafkaParameters
 from streams.parameters.snapshot import ConfigChanged, check_config
 from streams.parameters.source import SnapshotMissing
 from streams.settings.bucket import Bucket
@@ -25,7 +25,6 @@ from streams.settings.topics import Topics
 
 log = logging.getLogger(__name__)
 
-TRANSACTION_TIMEOUT_MS = 10_000  # a killed owner holds readers of committed records back for this long at most
 PATIENCE_MS = 15_000  # for one call to the broker; then the round is given up and made again from what is durable
 
 
@@ -63,11 +62,11 @@ class Store:
     def bounds(self, log: SamplesPartition) -> tuple[int, int]:
         """Return the first offset that a samples partition still has, and its end."""
         place = TopicPartition(log.topic, log.partition)
-        consumer = KafkaConsumer(**QUICK | self.settings.kafka_client(), group_id=None, enable_auto_commit=False)
+        asker = consumer(self.settings, isolation_level="read_uncommitted")
         try:
-            return consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+            return asker.beginning_offsets([place])[place], asker.end_offsets([place])[place]
         finally:
-            consumer.close()
+            asker.close()
 
     def check(self) -> None:
         """Refuse to start when a bucket's settings are not those of its newest snapshot."""
@@ -98,7 +97,7 @@ class PartitionOwner:
     partition
         Number of the samples partition.
     published
-        Told of each snapshot that is durable, with its bytes; also of those found at ``restore``.
+        Told of each snapshot that is durable; also of those found at ``restore``.
     """
 
     def __init__(
@@ -115,20 +114,14 @@ class PartitionOwner:
         self._producer: KafkaProducer | None = None
 
     @property
-    def transactional_id(self) -> str:
+    def name(self) -> str:
         """The name by which a new owner fences the old one."""
-        return f"{self.store.settings.topic_prefix}glimpse-learn-{self.partition}"
+        return f"glimpse-learn-{self.partition}"
 
     def restore(self) -> PartitionLearner:
         """Fence other owners, read what is durable, and return the learner as of then."""
         self.drop()
-        self._producer = KafkaProducer(
-            **QUICK | self.store.settings.kafka_client(),
-            transactional_id=self.transactional_id,
-            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-            max_block_ms=PATIENCE_MS,
-            max_request_size=1 << 20,
-        )
+        self._producer = transactional(self.store.settings, self.name, max_block_ms=PATIENCE_MS)
         self._producer.init_transactions()  # before reading: from here on nobody else can publish this partition
         log_now = self.store.log(self.partition)
         snapshots, progress = self.store.read()
@@ -165,7 +158,7 @@ class PartitionOwner:
                 *(self.partition, at.next_offset, start),
             )
 
-    def learn(self, records: Sequence[RawRecord]) -> None:
+    def learn(self, records: Sequence[LogRecord]) -> None:
         """Learn a round of records and publish it; when this returns, the round is durable."""
         if self.learner is None:
             raise RuntimeError(f"samples partition {self.partition} must be restored before it can learn")
@@ -192,20 +185,12 @@ class PartitionOwner:
         for letter in refused:
             key = f"{letter.topic}-{letter.partition}"
             sent.append(producer.send(topics.dead_letters, key=key.encode(), value=encode(fitting(letter))))
-        for future in sent:
-            # Looked at before the commit: on a stale epoch kafka-python renews itself and forgets what it has sent.
-            future.get(timeout=PATIENCE_MS / 1000)
-        transactions.commit(producer, within_ms=PATIENCE_MS)
+        await_sent(sent, within_s=PATIENCE_MS / 1000)
+        commit_transaction(producer, within_ms=PATIENCE_MS)
 
     def drop(self) -> None:
         """Forget the state and the producer; a transaction that is still open is aborted by the next owner."""
         self.learner = None
         producer, self._producer = self._producer, None
         if producer is not None:
-            # Nothing may leave any more. A plain close would first try to send what is left, fail while the broker is
-            # away, and leave a thread behind that comes back with it.
-            producer._sender.force_close()
-            try:
-                producer.close(timeout=1.0)
-            except KafkaError as error:
-                log.debug("producer %s did not close in time: %r", self.transactional_id, error)
+            abandon(producer)

@@ -17,7 +17,8 @@ from schemas.codec import encode
 from schemas.records import Snapshot
 from streams.learn.job.metrics import ModelMetrics
 from streams.learn.job.owner import PartitionOwner, Store
-from streams.learn.partition_learner import Counts, RawRecord
+from streams.learn.partition_learner import Counts
+from streams.logs.record import LogRecord
 from streams.logs.source import SourceAway
 from streams.parameters.chunks import SnapshotCorrupt
 from streams.parameters.job.redis import RedisParameters
@@ -40,7 +41,7 @@ class Delivered:
     partition: int
     seek: int
     follows: int
-    record: RawRecord
+    record: LogRecord
 
 
 @dataclass(slots=True)
@@ -238,14 +239,14 @@ async def let_go(place: AssignedPartition) -> None:
         await in_thread(place.owner.drop)
 
 
-def contiguous(batch: Iterable[Delivered], next_offset: int) -> tuple[list[RawRecord], bool]:
+def contiguous(batch: Iterable[Delivered], next_offset: int) -> tuple[list[LogRecord], bool]:
     """Return the records that continue a log from ``next_offset``, and whether all did; known ones are left out.
 
-    >>> records = [Delivered(0, 1, follows, RawRecord(offset, b"")) for follows, offset in [(3, 4), (5, 7), (9, 9)]]
+    >>> records = [Delivered(0, 1, follows, LogRecord(offset, b"")) for follows, offset in [(3, 4), (5, 7), (9, 9)]]
     >>> [record.offset for record in contiguous(records, 5)[0]], contiguous(records, 5)[1]
     ([7], False)
     """
-    fresh: list[RawRecord] = []
+    fresh: list[LogRecord] = []
     for one in batch:
         if one.record.offset < next_offset:
             continue

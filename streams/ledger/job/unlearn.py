@@ -12,7 +12,9 @@ from kafka.errors import KafkaError
 from learner import Bandit
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import SampleBatch
+from streams.broker.clients import transactional
 from streams.broker.partitioner import partition_of
+from streams.broker.transactions import await_sent
 from streams.join.commit import Commit
 from streams.learn.partition_learner import samples_of
 from streams.ledger.job.standing import join_commits
@@ -125,12 +127,7 @@ def unlearn(settings: Settings, *, bucket: str, from_ms: int, to_ms: int) -> Unl
     """
     names, source = Topics.of(settings), KafkaSource(settings)
     try:
-        producer = KafkaProducer(
-            **settings.kafka_client(),
-            transactional_id=f"{settings.topic_prefix}glimpse-unlearn-{bucket}",
-            transaction_timeout_ms=60_000,
-            max_request_size=1 << 20,
-        )
+        producer = transactional(settings, f"glimpse-unlearn-{bucket}", transaction_timeout_ms=60_000)
         try:
             producer.init_transactions()  # before reading: whoever was at it can write no more
             plan = plan_unlearning(
@@ -154,7 +151,6 @@ def _write(producer: KafkaProducer, topic: str, bucket: str, payloads: list[byte
     if payloads:
         producer.begin_transaction()
         sent = [producer.send(topic, payload, bucket.encode()) for payload in payloads]
-        for future in sent:
-            future.get(timeout=30)
+        await_sent(sent)
         producer.commit_transaction()
         payloads.clear()

@@ -6,17 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from rich.progress import Progress
 
 from streams.logs.archive import BLOCK_BYTES, Archive, ArchiveError, LogWriter
 from streams.logs.block import LogBlock
@@ -44,7 +34,7 @@ def copy(
     from_ms: int | None = None,
     to_ms: int | None = None,
     codec: str | None = None,
-    console: Console | None = None,
+    progress: Progress | None = None,
 ) -> list[Copied]:
     """Copy committed records of ``topics`` into ``archive`` up to where each ends now; again, it goes on from there.
 
@@ -56,7 +46,7 @@ def copy(
     if unknown:
         raise RangeError(f"no topic is called {', '.join(unknown)}; there are {', '.join(TOPICS)}")
     done = []
-    with archive.writing(), closing(source), bar(console) as progress:
+    with archive.writing(), closing(source), progress or Progress(disable=True) as shown:
         for topic in topics:
             partitions = source.partitions(topic)
             archive.add_topic(
@@ -66,7 +56,7 @@ def copy(
                 topic=settings.topic_prefix + topic,
             )
             done += [
-                _copy(source, archive, topic, partition, from_ms, to_ms, codec, progress)
+                _copy(source, archive, topic, partition, from_ms, to_ms, codec, shown)
                 for partition in range(partitions)
             ]
     return done
@@ -129,17 +119,3 @@ class Gathered:
         if self._waiting:
             self._writer.append(LogBlock.concat(self._waiting))
         self._waiting, self._bytes = [], 0
-
-
-def bar(console: Console | None) -> Progress:
-    """Return a progress bar with rate and time left; without a console it shows nothing."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
-    return Progress(*columns, console=console, disable=console is None)
-
-
-class Rate(ProgressColumn):
-    """How many a second."""
-
-    def render(self, task: Task) -> Text:
-        """Return the newest estimate."""
-        return Text(f"{task.finished_speed or task.speed or 0:,.0f}/s")

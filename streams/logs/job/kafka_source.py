@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from streams.broker.clients import admin
+from streams.broker.clients import admin, consumer
 from streams.logs.block import LogBlock
 from streams.logs.source import SETTLED_WITHIN_S, RangeError, SourceAway, TransactionOpen
 from streams.settings.settings import Settings
@@ -65,15 +65,7 @@ class KafkaSource:
 
     def _consumer(self, level: str = "read_committed") -> KafkaConsumer:
         try:
-            return KafkaConsumer(
-                **self.settings.kafka_client(),
-                group_id=None,
-                enable_auto_commit=False,
-                auto_offset_reset="none",
-                isolation_level=level,
-                max_partition_fetch_bytes=8 << 20,
-                max_poll_records=4000,
-            )
+            return consumer(self.settings, isolation_level=level)
         except KafkaError as error:
             raise SourceAway(f"{self.where()} does not answer: {error}") from error
 
@@ -126,14 +118,14 @@ class KafkaSource:
         """Yield the blocks of a range; ``stop`` must not lie beyond the end."""
         if start >= stop:
             return
-        place, consumer = self._place(topic, partition), self._consumer()
+        place, reader = self._place(topic, partition), self._consumer()
         try:
-            consumer.assign([place])
-            consumer.seek(place, start)
+            reader.assign([place])
+            reader.seek(place, start)
             at, heard = start, time.monotonic()
             while at < stop:
-                records = consumer.poll(timeout_ms=100).get(place, [])
-                after = consumer.position(place)
+                records = reader.poll(timeout_ms=100).get(place, [])
+                after = reader.position(place)
                 if after > at:
                     at, heard = after, time.monotonic()
                     inside = [record for record in records if record.offset < stop]
@@ -143,4 +135,4 @@ class KafkaSource:
         except KafkaError as error:
             raise SourceAway(f"{self.where()}: {place.topic} {partition} cannot be read: {error}") from error
         finally:
-            consumer.close()
+            reader.close()

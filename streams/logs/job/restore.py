@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
-from rich.console import Console
 from rich.progress import Progress
 
-from streams.broker.clients import admin
+from streams.broker.clients import admin, producer
 from streams.broker.topics import TopicsError
+from streams.broker.transactions import await_sent
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError
-from streams.logs.job.copy import Copied, bar
+from streams.logs.job.copy import Copied
 from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.record import LogRecord
 from streams.logs.source import SourceAway
@@ -23,7 +22,7 @@ from streams.settings.topics import EVENTS
 
 
 def restore(
-    settings: Settings, archive: Archive, *, topics: Sequence[str] = EVENTS, console: Console | None = None
+    settings: Settings, archive: Archive, *, topics: Sequence[str] = EVENTS, progress: Progress | None = None
 ) -> list[Copied]:
     """Write archived ``topics`` to the broker, whose topics must be empty, or hold the beginning of the same records.
 
@@ -34,9 +33,9 @@ def restore(
         _check_target(settings, archive, topic)
     target = KafkaSource(settings)
     done = []
-    with closing(target), bar(console) as progress:
+    with closing(target), progress or Progress(disable=True) as shown:
         for topic in topics:
-            done += [_restore(settings, target, topic, log, progress) for log in archive.logs(topic)]
+            done += [_restore(settings, target, topic, log, shown) for log in archive.logs(topic)]
     return done
 
 
@@ -69,32 +68,25 @@ def _restore(settings: Settings, target: KafkaSource, topic: str, log: ArchivedL
         _check_beginning(target, topic, log.partition, bounds, records)
     sent, futures = 0, []
     try:
-        producer = KafkaProducer(
-            **settings.kafka_client(), acks="all", enable_idempotence=True, linger_ms=20, batch_size=1 << 18
-        )
+        writer = producer(settings, linger_ms=20, batch_size=1 << 18)
         try:
             for record in records:
                 stamp = record.timestamp if record.timestamp >= 0 else None
-                futures.append(producer.send(name, record.value, record.key, None, log.partition, stamp))
+                futures.append(writer.send(name, record.value, record.key, None, log.partition, stamp))
                 sent += 1
                 if len(futures) >= 5000:
-                    _delivered(futures)
+                    await_sent(futures)
+                    futures.clear()
                     progress.update(task, completed=there + sent)
-            _delivered(futures)
+            await_sent(futures)
         finally:
-            producer.close()
+            writer.close()
     except KafkaError as error:
         raise SourceAway(
             f"{name} {log.partition} took {there + sent} records at most: {error}; run it again"
         ) from error
     progress.update(task, completed=log.end - log.start)
     return Copied(topic, log.partition, there, there + sent, sent)
-
-
-def _delivered(futures: list[object]) -> None:
-    for future in futures:
-        future.get(timeout=30)  # type: ignore[attr-defined]
-    futures.clear()
 
 
 def _check_beginning(

@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Progress, Snapshot
+from streams.broker.clients import consumer
 from streams.logs.source import SourceAway
 from streams.parameters.chunks import Newest, SnapshotCorrupt, Version
 from streams.parameters.source import SnapshotMissing
 from streams.settings.settings import Settings
 from streams.settings.topics import Topics
-
-QUICK = {"reconnect_backoff_max_ms": 1000}  # a broker that is back should not be left alone for 30 s more
 
 
 class KafkaParameters:
@@ -31,19 +30,11 @@ class KafkaParameters:
         self.progress: dict[int, Progress] = {}
         self.unreadable = 0
         self._newest = Newest()
-        client = QUICK | settings.kafka_client()
         try:
-            self._consumer = KafkaConsumer(
-                **client,
-                group_id=None,
-                enable_auto_commit=False,
-                auto_offset_reset="earliest",
-                isolation_level="read_committed",
-                max_partition_fetch_bytes=8 << 20,
-            )
+            self._consumer = consumer(settings, auto_offset_reset="earliest")
             # A committed reader's end is the last stable offset: it hides what another partition's open transaction
             # stands before. Only the high watermark tells how far a new owner must have read.
-            self._ends = KafkaConsumer(**client, group_id=None, enable_auto_commit=False)
+            self._ends = consumer(settings, isolation_level="read_uncommitted")
             partitions = sorted(self._consumer.partitions_for_topic(self.topic) or ())
         except KafkaError as error:
             raise SourceAway(f"Kafka at {self.address} does not answer: {error}") from error
@@ -106,5 +97,5 @@ class KafkaParameters:
 
     def close(self) -> None:
         """Let go of connections."""
-        for consumer in (self._consumer, self._ends):
-            consumer.close()
+        for client in (self._consumer, self._ends):
+            client.close()

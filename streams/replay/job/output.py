@@ -7,14 +7,14 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kafka import KafkaProducer
 from kafka.errors import KafkaError, for_code
 
 from schemas.codec import encode
 from schemas.records import Snapshot
-from streams.broker.clients import admin
+from streams.broker.clients import admin, producer
 from streams.broker.partitioner import partition_of
-from streams.broker.topics import specs
+from streams.broker.topics import topic_specs
+from streams.broker.transactions import await_sent
 from streams.logs.files import replace_file
 from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.source import SourceAway
@@ -114,15 +114,14 @@ def write_topic(settings: Settings, topic: str, snapshots: list[Snapshot]) -> No
     _check_other(snapshots, on_topic(settings, topic))
     try:
         _make(settings, topic)
-        producer = KafkaProducer(**settings.kafka_client(), acks="all", max_request_size=1 << 20)
+        writer = producer(settings)
         try:
             sent = [
-                producer.send(topic, encode(chunk), _key(chunk)) for snapshot in snapshots for chunk in split(snapshot)
+                writer.send(topic, encode(chunk), _key(chunk)) for snapshot in snapshots for chunk in split(snapshot)
             ]
-            for future in sent:
-                future.get(timeout=30)
+            await_sent(sent)
         finally:
-            producer.close()
+            writer.close()
     except KafkaError as error:
         raise SourceAway(f"cannot write to {topic} on Kafka at {settings.kafka}: {error}") from error
 
@@ -133,7 +132,7 @@ def _key(chunk: Snapshot) -> bytes:
 
 def _make(settings: Settings, topic: str) -> None:
     live = Topics.of(settings).parameters
-    [config] = [spec.config for spec in specs(settings) if spec.name == live]
+    [config] = [spec.config for spec in topic_specs(settings) if spec.name == live]
     with admin(settings) as client:
         if topic in client.list_topics():
             return

@@ -15,15 +15,16 @@ from streams.dashboard.letters import Letters
 from streams.dashboard.rates import CLICKED, CLICKS, LISTS, RateColumns, Rates
 from streams.dashboard.recent import DECADES, PER_DECADE, quantile_s
 from streams.dashboard.snapshots_view import Snapshots
-from streams.dashboard.source import Entry, Look
+from streams.dashboard.source import Look, WeightedRecord
 from streams.dashboard.throughput import STREAMS, Throughput
 from streams.dashboard.timeline import Timeline
+from streams.logs.record import LogRecord
 
 NOW = 1_700_000_000_000
 
 
 def entry(record, *, offset=0, at_ms=NOW, partition=0):
-    return Entry(partition, offset, at_ms, None, encode(record))
+    return WeightedRecord(partition, LogRecord(offset, at_ms, None, encode(record)))
 
 
 @pytest.mark.parametrize("grow", [False, True])
@@ -171,7 +172,15 @@ def test_quantiles_of_delays_are_near(delay_s):
 def test_samples_that_cannot_be_read_are_counted_and_passed_over():
     rates = Rates({}, RateColumns({}))
     good = entry(batch("x", [[1] + [0] * 5], NOW))
-    rates.add([Entry(0, 1, NOW, None, b"\xc3\x01nonsense"), Entry(0, 2, NOW, None, None), good], {}, now_ms=NOW)
+    rates.add(
+        [
+            WeightedRecord(0, LogRecord(1, NOW, None, b"\xc3\x01nonsense")),
+            WeightedRecord(0, LogRecord(2, NOW, None, None)),
+            good,
+        ],
+        {},
+        now_ms=NOW,
+    )
     assert rates.unreadable == 2
     assert counted(rates)[0].tolist() == [1, 1, 1]
 
@@ -213,7 +222,7 @@ def test_refusals_are_gathered_by_reason_and_can_be_opened():
         DeadLetter("impressions", 2, 1, NOW, b"\xff", None, "unknown bucket 'a'"),
     ]
     letters.add([entry(letter, offset=number, at_ms=NOW + number) for number, letter in enumerate(bad)])
-    letters.add([Entry(0, 3, NOW, None, b"not one itself")])
+    letters.add([WeightedRecord(0, LogRecord(3, NOW, None, b"not one itself"))])
     [beyond, unknown, none] = letters.reasons.values()
     assert (beyond.count, beyond.topic, beyond.last_ms) == (2, "clicks", NOW + 1)
     assert (unknown.text, none.topic) == ("unknown bucket …", "dead-letters")
@@ -274,7 +283,7 @@ def test_theta_moves_from_snapshot_to_snapshot():
     assert [(one.version, at) for one, at in news] == [((1, 1), NOW), ((1, 2), NOW + 1)]
     moves = snapshots.moves[bucket.name]
     assert list(moves.moved) == [None, pytest.approx(float(np.linalg.norm(model.theta - first.theta)))]
-    snapshots.add([Entry(0, 9, NOW, None, b"?")])
+    snapshots.add([WeightedRecord(0, LogRecord(9, NOW, None, b"?"))])
     assert snapshots.unreadable == 1
 
 

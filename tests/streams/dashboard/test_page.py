@@ -10,7 +10,8 @@ from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.dashboard.feed import BY_ROW, Feed
 from streams.dashboard.job.state import PageView, State
-from streams.dashboard.source import Entry, Look
+from streams.dashboard.source import Look, WeightedRecord
+from streams.logs.record import LogRecord
 from streams.settings.settings import Settings
 
 
@@ -22,11 +23,17 @@ def look(number, *, bucket="b00", lists=2):
     return Look(
         NOW + number * 1000,
         {
-            "samples": [Entry(0, number, NOW + number * 1000, b"", encode(batch(bucket, clicks, shown)))],
-            "parameters": [Entry(0, number, NOW + number * 1000, b"", encode(made))],
-            "dead-letters": [Entry(0, number, NOW + number * 1000, b"", encode(letter))],
-            "impressions": [Entry(0, number, NOW, b"", encode(impression(f"i{number}", bucket, shown)))],
-            "clicks": [Entry(0, number, NOW, b"", encode(Click(f"i{number}", "s", 1, shown + 3000)))],
+            "samples": [
+                WeightedRecord(0, LogRecord(number, NOW + number * 1000, b"", encode(batch(bucket, clicks, shown))))
+            ],
+            "parameters": [WeightedRecord(0, LogRecord(number, NOW + number * 1000, b"", encode(made)))],
+            "dead-letters": [WeightedRecord(0, LogRecord(number, NOW + number * 1000, b"", encode(letter)))],
+            "impressions": [
+                WeightedRecord(0, LogRecord(number, NOW, b"", encode(impression(f"i{number}", bucket, shown))))
+            ],
+            "clicks": [
+                WeightedRecord(0, LogRecord(number, NOW, b"", encode(Click(f"i{number}", "s", 1, shown + 3000))))
+            ],
         },
         {"samples": {0: number + 1}},
     )
@@ -104,7 +111,7 @@ def test_one_part_that_fails_is_said_and_the_others_go_on(monkeypatch):
 
 def lists_of(number, version):
     at = NOW + number * 1000
-    return Entry(0, number, at, b"", encode(impression(f"i{number}", "b00", at, ranked_by=version)))
+    return WeightedRecord(0, LogRecord(number, at, b"", encode(impression(f"i{number}", "b00", at, ranked_by=version))))
 
 
 def test_a_version_from_nowhere_breaks_nothing():
@@ -113,7 +120,7 @@ def test_a_version_from_nowhere_breaks_nothing():
     for number in range(2, 40):
         made = encode(snapshot(buckets(1)["b00"], offset=number, at_ms=NOW + number * 1000))
         entries = {
-            "parameters": [Entry(0, number, NOW + number * 1000, b"", made)],
+            "parameters": [WeightedRecord(0, LogRecord(number, NOW + number * 1000, b"", made))],
             "impressions": [lists_of(number, (1, number - 1))],
         }
         shown.add(Look(NOW + number * 1000, entries))
@@ -125,8 +132,8 @@ def test_a_version_from_nowhere_breaks_nothing():
 def test_events_that_the_join_refuses_are_not_shown():
     shown = state()
     dates = [-(2**63), NOW - 3_000_000, NOW + 1_000_000, 2**63 - 1]
-    odd = [Entry(0, 0, NOW, b"", encode(impression("i", "b00", date))) for date in dates]
-    clicks = [Entry(0, 0, NOW, b"", encode(Click("i", "s", 1, date))) for date in dates]
+    odd = [WeightedRecord(0, LogRecord(0, NOW, b"", encode(impression("i", "b00", date)))) for date in dates]
+    clicks = [WeightedRecord(0, LogRecord(0, NOW, b"", encode(Click("i", "s", 1, date)))) for date in dates]
     shown.add(Look(NOW, {"impressions": odd, "clicks": clicks}))
     assert shown.click_delays.delays == {}
     assert json.loads(Feed(PageView()).message(shown))["status"]["is"]["broken"] == {}
@@ -137,8 +144,12 @@ def test_names_of_buckets_that_nobody_has_take_no_room():
     for number in range(300):
         name, at = f"i{number}", NOW + number * 1000
         events = {
-            "impressions": [Entry(0, 0, at, b"", encode(impression(name, f"user-{number}", at, ranked_by=(1, 3))))],
-            "clicks": [Entry(0, 0, at, b"", encode(Click(name, "s", 1, at)))],
+            "impressions": [
+                WeightedRecord(
+                    0, LogRecord(0, at, b"", encode(impression(name, f"user-{number}", at, ranked_by=(1, 3))))
+                )
+            ],
+            "clicks": [WeightedRecord(0, LogRecord(0, at, b"", encode(Click(name, "s", 1, at))))],
         }
         shown.add(Look(at, events))
     assert shown.loop.rows == shown.click_delays.delays == shown.loop._freshness._buckets == {}

@@ -15,6 +15,7 @@ from schemas.codec import Codec
 from schemas.known import SCHEMAS
 from schemas.records import Click, Impression
 from streams.broker.clients import admin
+from streams.commands.progress import bar
 from streams.events.events import click_of, impression_of, read_events
 from streams.events.job.produce import produce, simulated
 from streams.events.job.writer import DeliveryError, EventWriter
@@ -265,7 +266,9 @@ def test_produce_writes_every_event_at_its_rate_and_time(settings_for):
     settings = settings_for()
     events = list(simulated(settings, 60, seed=1, clock=lambda: 1_731_700_000.0))
     screen = io.StringIO()
-    done = produce(settings, events, rate=200, total=len(events), console=Console(file=screen, force_terminal=True))
+    done = produce(
+        settings, events, rate=200, total=len(events), progress=bar(Console(file=screen, force_terminal=True))
+    )
     assert (done.impressions, done.clicks) == (60, len(events) - 60)
     assert len(events) / 200 - 0.1 < done.seconds < len(events) / 200 + 5
     assert f"{len(events)}/{len(events)}" in screen.getvalue()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from join_events import BUCKET, FUTURE, T0, WAIT, Logged, World
+from join_events import BUCKET, FUTURE, T0, WAIT, World
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
@@ -12,6 +12,7 @@ from streams.events.acceptance import Acceptance
 from streams.events.sizes import MAX_RECORD_BYTES
 from streams.join.commit import MAX_METADATA_BYTES, BadCommit, Commit
 from streams.join.session_join import SessionJoin
+from streams.logs.record import LogRecord
 
 ARRIVALS = {
     "none": ([], [0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]),
@@ -140,7 +141,7 @@ def test_records_stay_under_half_a_megabyte():
         world.show(f"i{number}", items=items, contexts=contexts, rendered=40)
     first = world.checkpoint(at=61).samples
     taps = [Click(f"i{number}", "s", 1, T0 + 62_000) for number in range(150)]
-    world.join.add_clicks([Logged(n, T0 + 62_000, b"s", encode(tap)) for n, tap in enumerate(taps)])
+    world.join.add_clicks([LogRecord(n, T0 + 62_000, b"s", encode(tap)) for n, tap in enumerate(taps)])
     second = world.checkpoint(at=63).samples
     for batches, lists in ((first, 150), (second, 300)):
         assert max(len(encode(batch)) for batch in batches) <= MAX_RECORD_BYTES
@@ -218,7 +219,7 @@ def test_a_list_that_was_too_late_stays_so_after_the_horizon_has_grown():
         return SessionJoin(accept, wait_ms=WAIT, lateness_ms=lateness_s * 1000, resume=resume)
 
     def at(offset, second, event):
-        return Logged(offset, T0 + second * 1000, b"s", encode(event))
+        return LogRecord(offset, T0 + second * 1000, b"s", encode(event))
 
     def shown(name, second):
         items, contexts = np.arange(6, dtype="<i8").tobytes(), bytes(4 * 12)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from join_events import BUCKET, FUTURE, LATENESS, T0, WAIT, Logged, World
+from join_events import BUCKET, FUTURE, LATENESS, T0, WAIT, World
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
@@ -11,6 +11,7 @@ from streams.events.acceptance import Acceptance
 from streams.join import commit as offsets
 from streams.join.commit import MAX_METADATA_BYTES, Commit
 from streams.join.session_join import SessionJoin
+from streams.logs.record import LogRecord
 from streams.settings.bucket import Bucket
 
 
@@ -47,7 +48,7 @@ def test_an_open_list_that_new_rules_refuse_becomes_a_dead_letter():
     assert changed.join.rejudged == (-1, 0)
 
 
-def play(join: SessionJoin, commit: Commit, logs: dict[str, list[Logged]]) -> None:
+def play(join: SessionJoin, commit: Commit, logs: dict[str, list[LogRecord]]) -> None:
     """Give a join all that it has to read again."""
     for name, part in (("impressions", commit.impressions), ("clicks", commit.clicks)):
         getattr(join, f"add_{name}")([record for record in logs[name] if record.offset >= part.place.offset])
@@ -61,7 +62,7 @@ def change(old: dict[str, Bucket], new: dict[str, Bucket], show: str, cut_at: in
     ]
     clicks = [Click(f"i{n}", "s", 1, T0 + n) for n in range(20)]
     logs = {
-        name: [Logged(n, T0 + n, b"s", encode(event)) for n, event in enumerate(events)]
+        name: [LogRecord(n, T0 + n, b"s", encode(event)) for n, event in enumerate(events)]
         for name, events in (("impressions", shown), ("clicks", clicks))
     }
     join = SessionJoin(Acceptance(old, future_ms=FUTURE), wait_ms=WAIT, lateness_ms=LATENESS)

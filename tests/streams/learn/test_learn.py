@@ -9,8 +9,9 @@ from sample_batches import DIM, K, all_algorithms, make_batch, pack
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress
-from streams.learn.partition_learner import PartitionLearner, RawRecord, SamplesPartition, samples_of
+from streams.learn.partition_learner import PartitionLearner, SamplesPartition, samples_of
 from streams.logs.dead_letters import fitting
+from streams.logs.record import LogRecord
 from streams.parameters.chunks import SnapshotCorrupt
 from streams.parameters.snapshot import ConfigChanged
 from streams.settings.bucket import Bucket
@@ -20,13 +21,13 @@ TABLE = BUCKETS["ubm"].examination
 LOG = SamplesPartition("samples", "topic-1")
 
 
-def log_of(count: int) -> tuple[list[RawRecord], dict[str, list[Samples]]]:
+def log_of(count: int) -> tuple[list[LogRecord], dict[str, list[Samples]]]:
     """Records of all buckets at offsets with gaps, as transaction markers leave them, and the samples in them."""
     records, samples = [], {name: [] for name in BUCKETS}
     for number in range(count):
         name = list(BUCKETS)[number % len(BUCKETS)]
         batch, columns = make_batch(name, lists=1 + number % 5, seed=number)
-        records.append(RawRecord(offset=number + number // 3, value=encode(batch), key=name.encode()))
+        records.append(LogRecord(number + number // 3, 0, name.encode(), encode(batch)))
         samples[name].append(columns)
     return records, samples
 
@@ -102,14 +103,14 @@ def test_what_a_learner_without_a_bucket_passed_over_is_learned_by_the_next_one(
 
 def test_what_was_refused_once_has_one_dead_letter_even_when_it_is_read_again():
     records, _ = log_of(12)
-    records[5] = RawRecord(records[5].offset, b"?")
+    records[5] = LogRecord(records[5].offset, 0, None, b"?")
     fewer = {name: bucket for name, bucket in BUCKETS.items() if name != "ubm"}
     first = PartitionLearner(fewer, LOG)
     first.apply(records)
     snapshots, progress, refused = first.publish(now_ms=1)
     assert len(refused) > 1
     again = PartitionLearner(BUCKETS, LOG, snapshots={one.bucket: one for one in snapshots}, progress=progress)
-    again.apply([*records, RawRecord(99, b"!")])
+    again.apply([*records, LogRecord(99, 0, None, b"!")])
     assert [letter.offset for letter in again.publish(now_ms=2)[2]] == [99]
 
 
@@ -131,7 +132,7 @@ def test_only_changed_buckets_are_published_and_new_ones_at_once():
     assert {snapshot.version for snapshot in first} == {(1, 7)}
     assert progress == Progress("topic-1", 0, 7, 1, sorted(BUCKETS))
     batch, _ = make_batch("full", 2, seed=3)
-    learner.apply([RawRecord(9, encode(batch))])
+    learner.apply([LogRecord(9, 0, None, encode(batch))])
     [second], progress, _ = learner.publish(now_ms=2)
     assert (second.bucket, second.version, progress.next_offset) == ("full", (1, 10), 10)
     assert learner.publish(now_ms=3)[0] == []
@@ -184,7 +185,7 @@ POISON = {
 @pytest.mark.parametrize("value, reason", POISON.values(), ids=POISON)
 def test_what_cannot_be_learned_is_a_dead_letter_and_changes_nothing(value, reason):
     records, samples = log_of(10)
-    poison = RawRecord(offset=5_000, value=value(), key=b"k", timestamp_ms=99)
+    poison = LogRecord(5_000, 99, b"k", value())
     later = [replace(record, offset=record.offset + 6_000) for record in records[5:]]
     learner = PartitionLearner(BUCKETS, LOG)
     learner.apply([*records[:5], poison, *later])
@@ -198,7 +199,7 @@ def test_what_cannot_be_learned_is_a_dead_letter_and_changes_nothing(value, reas
 
 def published(bucket: Bucket, log: SamplesPartition = LOG):
     learner = PartitionLearner({bucket.name: bucket}, log)
-    learner.apply([RawRecord(0, encode(make_batch(bucket.name, 3, seed=5)[0]))])
+    learner.apply([LogRecord(0, 0, None, encode(make_batch(bucket.name, 3, seed=5)[0]))])
     snapshots, progress, _ = learner.publish(now_ms=0)
     return {bucket.name: snapshots[0]}, progress
 

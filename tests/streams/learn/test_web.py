@@ -14,7 +14,8 @@ from schemas.codec import encode
 from streams.learn.job.health import STUCK_S, LearnHealth
 from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.rounds import AssignedPartition, Delivered, Learning
-from streams.learn.partition_learner import PartitionLearner, RawRecord, SamplesPartition
+from streams.learn.partition_learner import PartitionLearner, SamplesPartition
+from streams.logs.record import LogRecord
 from streams.parameters.snapshot import take_snapshot
 from streams.settings.bucket import Bucket
 from streams.settings.settings import Settings
@@ -104,7 +105,7 @@ def own(learning: Learning, commit) -> None:
 
 
 def deliver(offset: int, lists: int) -> Delivered:
-    return Delivered(0, 0, offset, RawRecord(offset, encode(make_batch("ubm", lists, seed=offset)[0])))
+    return Delivered(0, 0, offset, LogRecord(offset, 0, None, encode(make_batch("ubm", lists, seed=offset)[0])))
 
 
 def test_rounds_that_became_durable_are_counted_also_over_restorations():
@@ -127,7 +128,7 @@ def test_rounds_that_became_durable_are_counted_also_over_restorations():
         place = learning.places[0]
         restored(place)
         place.owner.learner.next_offset = 2
-        await learning.take([deliver(2, 3), Delivered(0, 0, 3, RawRecord(3, b"poison"))])
+        await learning.take([deliver(2, 3), Delivered(0, 0, 3, LogRecord(3, 0, None, b"poison"))])
         learning.assign([])
 
     asyncio.run(run())

@@ -203,8 +203,9 @@ def test_a_bomb_is_refused_before_it_takes_memory():
 
 WRITER = """
 import sys
-from streams.archive import Archive, LogWriter
-from streams.archiving.log_block import LogBlock, LogRecord
+from streams.logs.archive import Archive, LogWriter
+from streams.logs.block import LogBlock
+from streams.logs.record import LogRecord
 writer = LogWriter(Archive(sys.argv[1]).log("clicks", 1))
 print("ready", flush=True)
 while True:
@@ -232,8 +233,9 @@ def test_killed_writers_leave_a_log_without_holes(log):
 FULL = """
 import resource, sys
 from streams import archive
-from streams.archive import Archive, LogWriter
-from streams.archiving.log_block import LogBlock, LogRecord
+from streams.logs.archive import Archive, LogWriter
+from streams.logs.block import LogBlock
+from streams.logs.record import LogRecord
 
 def append(writer):
     start = writer.next_offset

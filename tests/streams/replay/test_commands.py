@@ -7,7 +7,8 @@ from jobs import write_toml
 from replay_runs import SETTINGS, live, play, rewrite
 from typer.testing import CliRunner
 
-from streams.commands.main import cli, explained
+from streams.commands.errors import explained
+from streams.commands.main import cli
 from streams.logs.archive import Archive
 from streams.rank.job.ranker import Ranker
 

@@ -1,4 +1,4 @@
-"""glimpse archive, restore, replay: commands on logged topics, thin around the work."""
+"""glimpse replay: relearn from logged topics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from streams.commands.options import Config, note, with_buckets
+from streams.commands.progress import bar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,65 +23,11 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help="The settings file; else GLIMPSE_CONFIG, else ./glimpse.toml if there."),
-]
 From = Annotated[
     list[str] | None, typer.Option("--from", help="A time (ISO, UTC) or topic:partition:offset; several are possible.")
 ]
 To = Annotated[list[str] | None, typer.Option("--to", help="Before this time or topic:partition:offset.")]
 Source = Annotated[str, typer.Argument(help="kafka (as set), kafka://host:port, or the directory of an archive.")]
-
-
-@commands.command()
-def archive(
-    folder: Annotated[Path, typer.Argument(help="The directory; one that has an archive is brought up to date.")],
-    topic: Annotated[list[str] | None, typer.Option(help="Only these, as in --topic samples; else all six.")] = None,
-    start: Annotated[str | None, typer.Option("--from", help="From this time (ISO, UTC).")] = None,
-    stop: Annotated[str | None, typer.Option("--to", help="Before this time.")] = None,
-    codec: Annotated[str | None, typer.Option(help="zstandard, deflate or null; else the best installed.")] = None,
-    config: Config = None,
-) -> None:
-    """Copy topics from Kafka to a directory of Avro files, with offsets and time stamps; again, it goes on."""
-    from rich.console import Console
-
-    from streams.logs.archive import Archive
-    from streams.logs.job.copy import copy
-    from streams.logs.ranges import parse_time
-    from streams.settings.load import load
-    from streams.settings.topics import TOPICS
-
-    done = copy(
-        load(config),
-        Archive(folder),
-        topics=topic or TOPICS,
-        from_ms=None if start is None else parse_time(start),
-        to_ms=None if stop is None else parse_time(stop),
-        codec=codec,
-        console=Console(stderr=True),
-    )
-    for part in done:
-        print(f"{part.topic}\t{part.partition}\t{part.start} to {part.end}\t{part.records} records")
-
-
-@commands.command()
-def restore(
-    folder: Annotated[Path, typer.Argument(help="The directory of an archive.")],
-    topic: Annotated[list[str] | None, typer.Option(help="Which; else impressions and clicks.")] = None,
-    config: Config = None,
-) -> None:
-    """Write an archive back to Kafka, into empty topics that keep its time stamps; interrupted, it goes on."""
-    from rich.console import Console
-
-    from streams.logs.archive import Archive
-    from streams.logs.job.restore import restore as work
-    from streams.settings.load import load
-    from streams.settings.topics import EVENTS
-
-    done = work(load(config), Archive.open(folder), topics=topic or EVENTS, console=Console(stderr=True))
-    for part in done:
-        print(f"{part.topic}\t{part.partition}\t{part.records} records, {part.end} in all")
 
 
 @commands.command()
@@ -126,7 +75,6 @@ def replay(
     """
     from dataclasses import replace
 
-    from streams.commands.main import note, with_buckets
     from streams.logs.ranges import Range, parse_mark
     from streams.rank.candidates import read_candidates
     from streams.replay.compare import compare
@@ -188,7 +136,6 @@ def run(plan: Any, out: Path | None, readers: int) -> Replayed:
     """Carry out a plan behind a progress bar."""
     from rich.console import Console
 
-    from streams.logs.job.copy import bar
     from streams.replay.job.replay import Interrupted
     from streams.replay.job.replay import replay as work
 
@@ -254,7 +201,6 @@ def rebuild(logs: LogSource, settings: Settings, name: str) -> None:
     """Print whether the log gives a snapshot again."""
     from rich.console import Console
 
-    from streams.logs.job.copy import bar
     from streams.replay.job.provenance import Wanted
     from streams.replay.job.provenance import rebuild as work
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from streams.commands.options import Config, note, with_buckets
 
 if TYPE_CHECKING:
     from streams.ledger.job.audit import Audit
 
 commands = typer.Typer()
-
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help="The settings file; else GLIMPSE_CONFIG, else ./glimpse.toml if there."),
-]
 
 
 @commands.command()
@@ -26,7 +22,6 @@ def ledger(
     config: Config = None,
 ) -> None:
     """Balance the events of each partition against what became of them; exit code 1 when something does not add up."""
-    from streams.commands.main import note, with_buckets
     from streams.ledger.job.audit import audit
     from streams.replay.job.replay import open_source
 
@@ -76,7 +71,6 @@ def unlearn(
     """
     from contextlib import closing
 
-    from streams.commands.main import note, with_buckets
     from streams.ledger.job.standing import join_commits
     from streams.ledger.job.unlearn import batches_of, effect, plan_unlearning
     from streams.ledger.job.unlearn import unlearn as work

@@ -1,0 +1,44 @@
+"""Errors as people can read them."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+
+class LastWords(logging.Handler):
+    """Keeps the last reason that kafka-python logged: its errors only say that nothing worked."""
+
+    text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep why a connection failed."""
+        found = re.match(r"Bootstrap connection to \S+ failed: (.*?)(?: \(backoff.*)?$", record.getMessage())
+        if found:
+            self.text = f" ({found[1]})"
+
+
+def explained(error: Exception, last_words: str = "") -> str | None:
+    """Return what a user must know of an expected error, in one line; None for a bug, which keeps its trace."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    home = type(error).__module__.partition(".")[0]
+    if home in ("streams", "schemas", "__main__"):  # made for people
+        return words
+    if home == "kafka":
+        from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+
+        if isinstance(error, (KafkaTimeoutError, KafkaConnectionError)):
+            advice = "see GLIMPSE_KAFKA, its security and password, or start one: glimpse up"
+            return f"Kafka does not answer: {words}{last_words}; {advice}"
+        return f"Kafka: {words}"
+    if isinstance(error, OSError) and error.strerror:
+        advice = "; free some space and run it again: it goes on" if error.errno == errno.ENOSPC else ""
+        return f"{error.filename}: {error.strerror}{advice}" if error.filename else f"{error.strerror}{advice}"
+    if home == "redis":
+        return f"Redis: {words}; see GLIMPSE_REDIS, or start one: glimpse up"
+    return None

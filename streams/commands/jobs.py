@@ -1,0 +1,49 @@
+"""glimpse join, learn and worker: the stream jobs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.commands.options import Config, with_buckets
+
+if TYPE_CHECKING:
+    pass
+
+commands = typer.Typer()
+
+
+From = Annotated[
+    str | None,
+    typer.Option("--from", help="Where to begin when the group has no place yet: earliest, latest or an ISO time."),
+]
+
+
+@commands.command()
+def join(start: From = None, config: Config = None) -> None:
+    """Join impressions and clicks into samples, exactly once, until SIGTERM."""
+    from streams.join.job.worker import run
+
+    raise typer.Exit(run(with_buckets(config), start=start))
+
+
+@commands.command()
+def learn(config: Config = None) -> None:
+    """Learn each bucket's model from samples and publish snapshots to Kafka and Redis, until SIGTERM."""
+    from streams.learn.job.app import run
+
+    raise typer.Exit(run(with_buckets(config)))
+
+
+@commands.command()
+def worker(start: From = None, config: Config = None) -> None:
+    """Run join and learn together, as two processes that end together; exit code not 0 when one died."""
+    from streams.commands.supervise import supervise
+
+    with_buckets(config)  # a wrong setting is said once, not by both
+    glimpse = [sys.executable, "-m", "streams.cli"]
+    options = ["--config", str(config)] if config else []
+    begin = ["--from", start] if start else []
+    raise typer.Exit(supervise({"join": [*glimpse, "join", *begin, *options], "learn": [*glimpse, "learn", *options]}))

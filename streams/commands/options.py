@@ -1,0 +1,38 @@
+"""Options and words that several commands share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from streams.settings.settings import Settings
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="The settings file; else GLIMPSE_CONFIG, else ./glimpse.toml if there."),
+]
+
+
+class CommandError(RuntimeError):
+    """Something that the user can put right."""
+
+
+def with_buckets(config: Path | None) -> Settings:
+    """Return the settings of a command that needs to know the buckets."""
+    from streams.settings.checks import SettingsError
+    from streams.settings.load import load
+
+    settings = load(config)
+    if not settings.buckets:
+        raise SettingsError("buckets", {}, "describe at least one in glimpse.toml; see examples/glimpse.toml")
+    return settings
+
+
+def note(text: str) -> None:
+    """Say something beside the output."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,50 @@
+"""glimpse produce: events onto the topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.commands.options import CommandError, Config, note, with_buckets
+from streams.commands.progress import bar
+
+if TYPE_CHECKING:
+    pass
+
+commands = typer.Typer()
+
+
+@commands.command()
+def produce(
+    file: Annotated[
+        typer.FileText | None, typer.Argument(help="JSON lines of events, - for stdin; else they are simulated.")
+    ] = None,
+    lists: Annotated[int, typer.Option(min=1, help="How many lists to simulate.")] = 1000,
+    rate: Annotated[float | None, typer.Option(help="Events a second; as fast as possible if not said.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed simulates the same users.")] = 0,
+    restamp: Annotated[
+        bool, typer.Option("--restamp", help="Date recorded events now, so that they are not late.")
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Write impressions and clicks to the topics, simulated or from a file.
+
+    A line of the file: {"type": "click", "impression_id": "i1", "session_id": "s1", "position": 2, "clicked_at_ms": 9}
+    """
+    from rich.console import Console
+
+    from streams.events.events import read_events
+    from streams.events.job import produce as work
+
+    settings = with_buckets(config)
+    console = Console(stderr=True)
+    try:
+        if file is None:
+            done = work.produce(settings, work.simulated(settings, lists, seed=seed), rate=rate, progress=bar(console))
+        else:
+            events = read_events(file, name=f"{file.name} line")
+            done = work.produce(settings, events, rate=rate, restamp=restamp, progress=bar(console))
+    except ValueError as error:  # of a line, or of an option
+        raise CommandError(str(error)) from error
+    note(f"{done.impressions} impressions and {done.clicks} clicks in {done.seconds:.1f} s")
