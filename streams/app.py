@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from streams.learn.job.app import create_app
-from streams.settings.load import load
+from streams.learn.job import create_app
+from streams.settings import load
 
 __all__ = ["create_app"]
 

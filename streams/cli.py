@@ -1,6 +1,6 @@
 """The command line: ``glimpse``, also ``python -m streams.cli``."""
 
-from streams.commands.main import main
+from streams.commands import main
 
 __all__ = ["main"]
 

@@ -1,5 +1,5 @@
 """What a service logs with: ``from streams.client import EventWriter``."""
 
-from streams.events.job.writer import DeliveryError, EventWriter
+from streams.events.job import DeliveryError, EventWriter
 
 __all__ = ["DeliveryError", "EventWriter"]

@@ -1,7 +1,6 @@
 """What a service ranks with: ``from streams.ranker import Ranker``."""
 
-from streams.parameters.source import SnapshotMissing
-from streams.rank.job.metrics import health_of
-from streams.rank.job.ranker import Ranker
+from streams.parameters import SnapshotMissing
+from streams.rank.job import Ranker, health_of
 
 __all__ = ["Ranker", "SnapshotMissing", "health_of"]

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from streams.broker.topics import create_topics
+from streams.broker import create_topics
 from streams.local.kafka import LocalKafka, cache
 from streams.local.redis import LocalRedis
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
+from streams.settings import Bucket, Settings
 
 PACKAGES = {
     "java": "openjdk-17-jre-headless",

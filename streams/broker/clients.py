@@ -9,7 +9,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 TRANSACTION_TIMEOUT_MS = 10_000  # a killed writer holds readers of committed records back for this long at most
 RECORD_BYTES = 1 << 20  # the largest request of a producer, as brokers take them

@@ -10,8 +10,7 @@ from kafka.errors import KafkaError
 
 from streams.broker.clients import admin, transactional
 from streams.broker.topics import FOREVER, RECORD_BYTES, Topic, TopicsError, topic_specs
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Settings, Topics
 
 
 def check_topics(settings: Settings) -> list[str]:

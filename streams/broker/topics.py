@@ -10,8 +10,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import AuthorizationError, TopicAlreadyExistsError, for_code
 
 from streams.broker.clients import admin
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Settings, Topics
 
 WEEK_S = 7 * 86_400
 RECORD_BYTES = 1_000_000  # the largest record that any stage writes, with room for its headers

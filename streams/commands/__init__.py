@@ -1,1 +1,5 @@
-"""More commands of glimpse, by what they work on."""
+"""glimpse <command>: thin functions around the work, and errors that people can read."""
+
+from streams.commands.main import main
+
+__all__ = ["main"]

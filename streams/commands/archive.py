@@ -27,11 +27,9 @@ def archive(
     """Copy topics from Kafka to a directory of Avro files, with offsets and time stamps; again, it goes on."""
     from rich.console import Console
 
-    from streams.logs.archive import Archive
-    from streams.logs.job.copy import copy
-    from streams.logs.ranges import parse_time
-    from streams.settings.load import load
-    from streams.settings.topics import TOPICS
+    from streams.logs import Archive, parse_time
+    from streams.logs.job import copy
+    from streams.settings import TOPICS, load
 
     done = copy(
         load(config),
@@ -55,10 +53,9 @@ def restore(
     """Write an archive back to Kafka, into empty topics that keep its time stamps; interrupted, it goes on."""
     from rich.console import Console
 
-    from streams.logs.archive import Archive
-    from streams.logs.job.restore import restore as work
-    from streams.settings.load import load
-    from streams.settings.topics import EVENTS
+    from streams.logs import Archive
+    from streams.logs.job import restore as work
+    from streams.settings import EVENTS, load
 
     done = work(load(config), Archive.open(folder), topics=topic or EVENTS, progress=bar(Console(stderr=True)))
     for part in done:

@@ -29,10 +29,9 @@ def dashboard(
 
     It only reads, beside whatever runs or does not run, and goes on by itself when Kafka was away.
     """
-    from streams.dashboard.job.run import of_archive, of_kafka, serve
-    from streams.settings.load import load
-    from streams.settings.sources import read_secret
-    from streams.web.access import is_loopback
+    from streams.dashboard.job import of_archive, of_kafka, serve
+    from streams.settings import load, read_secret
+    from streams.web import is_loopback
 
     token = read_secret("--token-file", token_file) if token_file else None
     if token is None and not is_loopback(host):

@@ -31,7 +31,7 @@ def demo(
     Users with a known taste come to six buckets, one per algorithm and one that draws lots. Each is ranked a list by
     its bucket's ranker; impressions and clicks are logged, joined and learned; new snapshots go back to the rankers.
     """
-    from streams.demo.play import run
-    from streams.settings.load import load
+    from streams.demo import run_demo
+    from streams.settings import load
 
-    run(lists=lists, seed=seed, alpha=alpha, out=out, kafka=load(config) if kafka else None)
+    run_demo(lists=lists, seed=seed, alpha=alpha, out=out, kafka=load(config) if kafka else None)

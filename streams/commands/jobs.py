@@ -24,17 +24,17 @@ From = Annotated[
 @commands.command()
 def join(start: From = None, config: Config = None) -> None:
     """Join impressions and clicks into samples, exactly once, until SIGTERM."""
-    from streams.join.job.worker import run
+    from streams.join.job import run_join
 
-    raise typer.Exit(run(with_buckets(config), start=start))
+    raise typer.Exit(run_join(with_buckets(config), start=start))
 
 
 @commands.command()
 def learn(config: Config = None) -> None:
     """Learn each bucket's model from samples and publish snapshots to Kafka and Redis, until SIGTERM."""
-    from streams.learn.job.app import run
+    from streams.learn.job import run_learn
 
-    raise typer.Exit(run(with_buckets(config)))
+    raise typer.Exit(run_learn(with_buckets(config)))
 
 
 @commands.command()

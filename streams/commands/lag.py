@@ -39,17 +39,16 @@ def lag(
     Verdicts: OK; WARN falls behind; STALL commits but does not move; STOP commits no more; REWIND went back.
     Exit code: 0 all OK; 1 not OK, or more than --max-lag-seconds behind; 2 it could not be found out.
     """
-    from streams.lag.job.exporter import serve
-    from streams.lag.job.view import run
-    from streams.lag.verdict import Window
-    from streams.settings.load import load
+    from streams.lag import Window
+    from streams.lag.job import serve_lag, show_lag
+    from streams.settings import load
 
     try:
         settings, groups, past = load(config), group or [], Window(span_s=window)
         if metrics_port is not None:
-            code = serve(settings, port=metrics_port, groups=groups, window=past, every_s=every)
+            code = serve_lag(settings, port=metrics_port, groups=groups, window=past, every_s=every)
         else:
-            looking = partial(run, settings, groups=groups, window=past, every_s=every)
+            looking = partial(show_lag, settings, groups=groups, window=past, every_s=every)
             code = looking(watch=watch, as_json=as_json, max_lag_s=max_lag_seconds)
     except Exception as error:  # 1 would say that something is behind
         words = explained(error)

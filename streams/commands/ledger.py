@@ -9,7 +9,7 @@ import typer
 from streams.commands.options import Config, note, with_buckets
 
 if TYPE_CHECKING:
-    from streams.ledger.job.audit import Audit
+    from streams.ledger.job import Audit
 
 commands = typer.Typer()
 
@@ -22,8 +22,8 @@ def ledger(
     config: Config = None,
 ) -> None:
     """Balance the events of each partition against what became of them; exit code 1 when something does not add up."""
-    from streams.ledger.job.audit import audit
-    from streams.replay.job.replay import open_source
+    from streams.ledger.job import audit
+    from streams.replay.job import open_source
 
     settings = with_buckets(config)
     result = audit(open_source(source, settings), settings)
@@ -71,13 +71,12 @@ def unlearn(
     """
     from contextlib import closing
 
-    from streams.ledger.job.standing import join_commits
-    from streams.ledger.job.unlearn import batches_of, effect, plan_unlearning
-    from streams.ledger.job.unlearn import unlearn as work
-    from streams.logs.job.kafka_source import KafkaSource
-    from streams.logs.ranges import parse_time
-    from streams.parameters.snapshot import restore
-    from streams.replay.compare import live_snapshots
+    from streams.ledger.job import batches_of, effect, join_commits, plan_unlearning
+    from streams.ledger.job import unlearn as work
+    from streams.logs import parse_time
+    from streams.logs.job import KafkaSource
+    from streams.parameters import restore_model
+    from streams.replay import live_snapshots
 
     settings = with_buckets(config)
     from_ms, to_ms = parse_time(start), parse_time(stop)
@@ -88,7 +87,7 @@ def unlearn(
         print(plan)
         live = live_snapshots(source).get(bucket)
         if live is not None and plan.places:
-            print(effect(restore(settings.buckets[bucket], live), batches_of(source, plan)))
+            print(effect(restore_model(settings.buckets[bucket], live), batches_of(source, plan)))
     if not yes:
         note("nothing was changed; with --yes it will be")
         return

@@ -50,9 +50,9 @@ def fit(
     """Learn from logged lists how users browse: the examination table, and which click model fits best."""
     from rich.console import Console
 
-    from streams.offline.fit_view import run
+    from streams.offline import run_fit
 
-    run(logs, model=model.value, out=out, held_out=held_out, picture=picture, console=Console())
+    run_fit(logs, model=model.value, out=out, held_out=held_out, picture=picture, console=Console())
 
 
 @commands.command()
@@ -114,7 +114,7 @@ def experiment(
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
 ) -> None:
     """Redo an experiment of the paper: tables, intervals and curves as HTML, PNG, Markdown, JSON and CSV."""
-    from streams.offline import experiment as work
+    from streams.offline import job as work
 
     folder = out or Path(f"experiment-{name}")
     more = {} if rounds is None else {"rounds": rounds}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+    from streams.settings import Settings
 
 
 Config = Annotated[
@@ -24,8 +24,7 @@ class CommandError(RuntimeError):
 
 def with_buckets(config: Path | None) -> Settings:
     """Return the settings of a command that needs to know the buckets."""
-    from streams.settings.checks import SettingsError
-    from streams.settings.load import load
+    from streams.settings import SettingsError, load
 
     settings = load(config)
     if not settings.buckets:

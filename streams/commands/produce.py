@@ -34,7 +34,7 @@ def produce(
     """
     from rich.console import Console
 
-    from streams.events.events import read_events
+    from streams.events import read_events
     from streams.events.job import produce as work
 
     settings = with_buckets(config)

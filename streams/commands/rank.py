@@ -27,9 +27,9 @@ def rank(
     config: Config = None,
 ) -> None:
     """Order candidates with a bucket's newest snapshot, best first: item and estimated attractiveness."""
-    from streams.rank.candidates import read_candidates
-    from streams.rank.job.ranker import Ranker
-    from streams.settings.load import load
+    from streams.rank import read_candidates
+    from streams.rank.job import Ranker
+    from streams.settings import load
 
     settings = load(config)
     found = read_candidates(candidates)

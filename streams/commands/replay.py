@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from schemas.records import Snapshot
-    from streams.logs.source import LogSource
-    from streams.replay.job.replay import Replayed
-    from streams.settings.settings import Settings
+    from streams.logs import LogSource
+    from streams.replay.job import Replayed
+    from streams.settings import Settings
 
 commands = typer.Typer()
 
@@ -75,19 +75,20 @@ def replay(
     """
     from dataclasses import replace
 
-    from streams.logs.ranges import Range, parse_mark
-    from streams.rank.candidates import read_candidates
-    from streams.replay.compare import compare
-    from streams.replay.job.output import (
+    from streams.logs import Range, parse_mark
+    from streams.rank import read_candidates
+    from streams.replay import compare
+    from streams.replay.job import (
         check_newer,
         in_directory,
         on_topic,
+        open_source,
+        plan_of,
         snapshots_of,
         write_directory,
         write_topic,
     )
-    from streams.replay.job.replay import open_source, plan_of
-    from streams.settings.examination import read_examination
+    from streams.settings import read_examination
 
     settings = with_buckets(config)
     settings = replace(
@@ -136,8 +137,8 @@ def run(plan: Any, out: Path | None, readers: int) -> Replayed:
     """Carry out a plan behind a progress bar."""
     from rich.console import Console
 
-    from streams.replay.job.replay import Interrupted
-    from streams.replay.job.replay import replay as work
+    from streams.replay.job import Interrupted
+    from streams.replay.job import replay as work
 
     progress = bar(Console(stderr=True))
     task = progress.add_task(" and ".join(plan.topics), total=plan.total())
@@ -179,9 +180,9 @@ def told(done: Replayed) -> None:
 
 def live_of(live: str | None, logs: LogSource, settings: Settings, buckets: Mapping[str, Any]) -> dict[str, Snapshot]:
     """Return the snapshots to compare with; a place that was named and has none is refused."""
-    from streams.logs.archive import Archive
-    from streams.replay.compare import live_snapshots, snapshots_in
-    from streams.replay.job.replay import ReplayError, open_source
+    from streams.logs import Archive
+    from streams.replay import live_snapshots, snapshots_in
+    from streams.replay.job import ReplayError, open_source
 
     if live is None:
         return live_snapshots(logs)
@@ -201,8 +202,8 @@ def rebuild(logs: LogSource, settings: Settings, name: str) -> None:
     """Print whether the log gives a snapshot again."""
     from rich.console import Console
 
-    from streams.replay.job.provenance import Wanted
-    from streams.replay.job.provenance import rebuild as work
+    from streams.replay.job import Wanted
+    from streams.replay.job import rebuild as work
 
     with bar(Console(stderr=True)) as progress:
         task = progress.add_task("samples", total=None)

@@ -68,9 +68,8 @@ def topics(
     Checked are equal partitions of impressions and clicks, compaction, time stamps, retention beyond the horizon and
     the allowed downtime, replication, record size, and whether transactions are possible.
     """
-    from streams.broker.topic_checks import check_topics, fix_topics
-    from streams.broker.topics import create_topics, topic_specs
-    from streams.settings.load import load
+    from streams.broker import check_topics, create_topics, fix_topics, topic_specs
+    from streams.settings import load
 
     settings = load(config)
     for name in [] if check else create_topics(settings):

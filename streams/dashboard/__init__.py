@@ -1,1 +1,1 @@
-"""Topics in, a live page out: lag, click rates, examination, delays, snapshots, refusals and freshness."""
+"""The page: lag, click rates, examination, delays, snapshots, refusals and freshness, live."""

@@ -8,12 +8,9 @@ from pathlib import Path
 
 from schemas.codec import encode
 from streams.dashboard.source import Look, WeightedRecord
-from streams.logs.archive import Archive, ArchivedLog, ArchiveError
-from streams.logs.block import LogBlock
-from streams.logs.record import LogRecord
-from streams.logs.source import SourceAway
-from streams.parameters.chunks import SnapshotCorrupt, load, split
-from streams.settings.topics import TOPICS
+from streams.logs import Archive, ArchivedLog, ArchiveError, LogBlock, LogRecord, SourceAway
+from streams.parameters import SnapshotCorrupt, load_snapshot, split_snapshot
+from streams.settings import TOPICS
 
 LOOK_BYTES = 8 << 20
 END = (1 << 63) - 1
@@ -95,10 +92,10 @@ class ArchiveFollower:
                 continue
             data, self._published[file.name] = file.read_bytes(), written
             try:
-                snapshot = load(data)
+                snapshot = load_snapshot(data)
                 found += [
                     WeightedRecord(0, LogRecord(-1, snapshot.published_at_ms, None, encode(part)))
-                    for part in split(snapshot)
+                    for part in split_snapshot(snapshot)
                 ]
             except SnapshotCorrupt:
                 found.append(WeightedRecord(0, LogRecord(-1, 0, None, data)))  # for the page to count

@@ -13,7 +13,7 @@ from schemas.records import Snapshot
 from streams.dashboard.rates import EXPECTED, HITS, JUDGED, ROWS, SEEN, WITH_TABLE
 from streams.dashboard.recent import DECADES, FASTEST_S, PER_DECADE, Recent, quantile_s
 from streams.dashboard.rounding import short
-from streams.settings.bucket import Bucket
+from streams.settings import Bucket
 
 PER_BAR = 2  # bins of a delay are finer than bars can be
 POINTS = 120  # of a line; of more snapshots, those of one bin are drawn as one

@@ -13,7 +13,7 @@ from schemas.records import SampleBatch, Snapshot
 from streams.dashboard.recent import DECADES, PER_DECADE, Recent, delay_bins
 from streams.dashboard.source import WeightedRecord
 from streams.dashboard.timeline import Timeline
-from streams.settings.bucket import Bucket
+from streams.settings import Bucket
 
 LISTS, CLICKS, CLICKED = range(3)  # fields over time: net lists, net clicks, net lists with a click
 ROWS, HITS, SEEN, EXPECTED, JUDGED = range(5)  # fields of a cell: rows, clicks, Σ w, Σ w θᵀx, rows that had a θ

@@ -10,7 +10,7 @@ import numpy as np
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Progress, Snapshot
 from streams.dashboard.source import WeightedRecord
-from streams.parameters.chunks import Newest, SnapshotCorrupt
+from streams.parameters import Newest, SnapshotCorrupt
 
 HISTORY = 3_600
 

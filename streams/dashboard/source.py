@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from streams.logs.record import LogRecord
+from streams.logs import LogRecord
 
 
 class WeightedRecord(NamedTuple):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streams.dashboard.rates import FUTURE_MS, timelines
 from streams.dashboard.source import Look
-from streams.settings.topics import TOPICS
+from streams.settings import TOPICS
 
 PARTS = 48  # of the time between two known offsets, so that bins of any width get their share
 STREAMS = (*TOPICS, "lists")  # lists: joined, as the samples say

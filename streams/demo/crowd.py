@@ -11,10 +11,10 @@ import numpy as np
 
 from learner.simulate import World, browsing_table
 from schemas.records import Click, Impression
-from streams.events.events import Event
-from streams.rank.job.ranker import Ranker
-from streams.settings.bucket import Bucket
-from streams.split.users import bucket_of
+from streams.events import Event
+from streams.rank.job import Ranker
+from streams.settings import Bucket
+from streams.split import bucket_of
 
 DIM, POSITIONS = 10, 10
 ITEMS, CANDIDATES = 5000, 2000

@@ -15,18 +15,17 @@ from typing import Any, Self
 
 from kafka.errors import KafkaError
 
-from streams.broker.clients import admin
-from streams.broker.topics import create_topics
-from streams.events.events import Event
-from streams.events.job.writer import EventWriter
-from streams.join.job import worker as join_job
-from streams.join.ledger import Ledger
-from streams.learn.job import app
-from streams.ledger.job.standing import join_commits
-from streams.parameters.source import SnapshotMissing
-from streams.rank.job.ranker import Ranker
-from streams.replay.job.replay import open_source
-from streams.settings.settings import Settings
+from streams.broker import admin, create_topics
+from streams.events import Event
+from streams.events.job import EventWriter
+from streams.join import Ledger
+from streams.join.job import run_join
+from streams.learn.job import run_learn
+from streams.ledger.job import join_commits
+from streams.parameters import SnapshotMissing
+from streams.rank.job import Ranker
+from streams.replay.job import open_source
+from streams.settings import Settings
 
 PATIENCE_S = 60.0  # for both jobs to be up
 
@@ -42,8 +41,8 @@ class LiveLoop:
         self.settings = replace(settings, topic_prefix=prefix, web_port=0, join_web_port=0, redis=None)
         spawn = multiprocessing.get_context("spawn")
         self._jobs = [
-            spawn.Process(target=run_join, args=(self.settings,), name="join", daemon=True),
-            spawn.Process(target=run_learn, args=(self.settings,), name="learn", daemon=True),
+            spawn.Process(target=joining, args=(self.settings,), name="join", daemon=True),
+            spawn.Process(target=learning, args=(self.settings,), name="learn", daemon=True),
         ]
         self._rankers: list[Ranker] = []
         with ExitStack() as begun:
@@ -125,11 +124,11 @@ def delete_topics(settings: Settings) -> None:
         print(f"the demo's topics could not be deleted: {error}; do it with: {command}", file=sys.stderr)
 
 
-def run_join(settings: Settings) -> None:
+def joining(settings: Settings) -> None:
     """Be the join process."""
-    sys.exit(join_job.run(settings, start="earliest"))
+    sys.exit(run_join(settings, start="earliest"))
 
 
-def run_learn(settings: Settings) -> None:
+def learning(settings: Settings) -> None:
     """Be the learn process."""
-    sys.exit(app.run(settings))
+    sys.exit(run_learn(settings))

@@ -19,11 +19,11 @@ from streams.demo.crowd import RANDOM, ClosedLoop, Crowd, Visit, buckets
 from streams.demo.live import LiveLoop
 from streams.demo.report import write_report
 from streams.demo.scores import BucketScore, scores, table_of
+from streams.embedded import STANDING
 from streams.embedded.job import Embedded
-from streams.embedded.logs import STANDING
-from streams.join.ledger import Ledger
-from streams.rank.job.ranker import Ranker
-from streams.settings.settings import Settings
+from streams.join import Ledger
+from streams.rank.job import Ranker
+from streams.settings import Settings
 
 TICK_MS = 1000
 # what an embedded run writes
@@ -111,7 +111,7 @@ def distances(rankers: Mapping[str, Ranker], taste: np.ndarray) -> dict[str, flo
     return {name: float(np.linalg.norm(theta - taste)) for name, theta in known.items() if len(theta) == len(taste)}
 
 
-def run(
+def run_demo(
     *, lists: int = 30_000, seed: int = 1, alpha: float = 0.3, out: Path = Path("demo"), kafka: Settings | None = None
 ) -> list[BucketScore]:
     """Play the closed loop of every bucket, print what each earned and write ``out``/report.html.

@@ -13,7 +13,7 @@ from learner.simulate import World
 from streams.demo.crowd import Visit
 from streams.demo.line_chart import Line, line_chart
 from streams.demo.scores import ORDER, BucketScore, cells, columns
-from streams.offline.heat_map import svg_map
+from streams.offline import svg_map
 
 COLOURS = dict(zip(ORDER, ("#8a8f98", "#b07aa1", "#e0883a", "#c9a400", "#3f8fd2", "#1a9850"), strict=True))
 HEADINGS = ("bucket", "lists", "CTR_sum", "CTR_set", "lift ± 95%", "regret in 1,000", "‖θ − θ*‖")

@@ -10,23 +10,15 @@ from typing import Any, Self
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Snapshot
-from streams.broker.partitioner import partition_of
+from streams.broker import partition_of
 from streams.embedded.logs import EmbeddedLogs
-from streams.events.acceptance import Acceptance
-from streams.events.events import Event
-from streams.join.checkpoint import Checkpoint
-from streams.join.commit import Commit
-from streams.join.ledger import Ledger
-from streams.join.merge import feed, rebuild
-from streams.join.session_join import SessionJoin
-from streams.learn.partition_learner import PartitionLearner, SamplesPartition
-from streams.logs.archive import Archive
-from streams.logs.block import LogBlock
-from streams.logs.dead_letters import fitting
-from streams.parameters.directory import DirectoryParameters
-from streams.rank.job.ranker import Ranker
-from streams.settings.settings import Settings
-from streams.settings.topics import EVENTS
+from streams.events import Acceptance, Event
+from streams.join import Checkpoint, Commit, Ledger, SessionJoin, feed_block, rebuild_join
+from streams.learn import PartitionLearner, SamplesPartition
+from streams.logs import Archive, LogBlock, cut_to_fit
+from streams.parameters import DirectoryParameters
+from streams.rank.job import Ranker
+from streams.settings import EVENTS, Settings
 
 Payload = tuple[bytes | None, bytes | None]
 
@@ -105,10 +97,10 @@ class Embedded:
             resume=commit,
             partition=partition,
         )
-        rebuild(join, commit, lambda topic, start, stop: self.logs.archive.log(topic, partition).read(start, stop))
+        rebuild_join(join, commit, lambda topic, start, stop: self.logs.archive.log(topic, partition).read(start, stop))
         for topic, part in zip(EVENTS, (commit.impressions, commit.clicks), strict=True):
             for block in self.logs.archive.log(topic, partition).read(part.processed):  # appended, not yet joined
-                feed(join, topic, block)
+                feed_block(join, topic, block)
         return join
 
     def _learner(self, partition: int) -> PartitionLearner:
@@ -141,7 +133,7 @@ class Embedded:
             waiting.setdefault(place, []).append((event.session_id.encode(), encode(event)))
         for (topic, partition), payloads in waiting.items():
             records = self.logs.append(topic, partition, payloads, at_ms)
-            feed(self._joins[partition], topic, LogBlock.of(records))
+            feed_block(self._joins[partition], topic, LogBlock.of(records))
 
     def step(self, now_ms: int) -> list[Snapshot]:
         """Close, join, learn and publish what is due at ``now_ms``; return the new snapshots."""
@@ -180,7 +172,7 @@ class Embedded:
 
     def _dead_letters(self, partition: int, letters: Iterable[DeadLetter], now_ms: int) -> None:
         payloads: list[Payload] = [
-            (f"{letter.topic}-{letter.partition}".encode(), encode(fitting(letter))) for letter in letters
+            (f"{letter.topic}-{letter.partition}".encode(), encode(cut_to_fit(letter))) for letter in letters
         ]
         self.logs.append("dead-letters", partition, payloads, now_ms)
 

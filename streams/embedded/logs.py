@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from streams.join.commit import BadCommit, Commit
-from streams.logs.archive import Archive, ArchiveError, LogWriter, Position
-from streams.logs.block import LogBlock
-from streams.logs.files import replace_file
-from streams.logs.record import LogRecord
-from streams.settings.topics import EVENTS
+from streams.join import BadCommit, Commit
+from streams.logs import Archive, ArchiveError, LogBlock, LogRecord, LogWriter, Position, replace_file
+from streams.settings import EVENTS
 
 OUTPUTS = ("samples", "dead-letters", "late-clicks")
 STANDING = "standing.json"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import SampleBatch
-from streams.events.sizes import _LIST_BYTES, _RECORD_BYTES, MAX_RECORD_BYTES
+from streams.events import LIST_BYTES, MAX_RECORD_BYTES, RECORD_BYTES
 
 
 class Lists(NamedTuple):
@@ -32,7 +32,7 @@ class Lists(NamedTuple):
         per_row = 18 + 4 * self.contexts.shape[1]
         ids = np.fromiter((len(name) for name in self.ids), np.int64, len(self.ids))
         sizes: NDArray[np.int64] = self.sizes * np.int64(per_row)
-        return sizes + 4 * ids + _LIST_BYTES  # a character takes at most 4 bytes
+        return sizes + 4 * ids + LIST_BYTES  # a character takes at most 4 bytes
 
     def part(self, start: int, stop: int) -> Lists:
         """Return lists ``start`` to ``stop``."""
@@ -67,7 +67,7 @@ def _cuts(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
     """
     ends, start, cuts = np.cumsum(sizes), 0, []
     while start < len(sizes):
-        room = MAX_RECORD_BYTES - _RECORD_BYTES + (int(ends[start - 1]) if start else 0)
+        room = MAX_RECORD_BYTES - RECORD_BYTES + (int(ends[start - 1]) if start else 0)
         stop = max(start + 1, int(np.searchsorted(ends, room, side="right")))
         cuts.append((start, stop))
         start = stop

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.records import DeadLetter, SampleBatch
 from streams.join.commit import Commit
-from streams.logs.record import LogRecord
+from streams.logs import LogRecord
 
 Ints = NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.logs.record import LogRecord
+from streams.logs import LogRecord
 
 
 class Clicks(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import Impression
-from streams.events.acceptance import Acceptance
+from streams.events import Acceptance
 
 Ints = NDArray[np.int64]
 

@@ -9,23 +9,22 @@ import numpy as np
 from streams.join.checkpoint import Checkpoint
 from streams.join.commit import Commit
 from streams.join.session_join import SessionJoin
-from streams.logs.block import LogBlock
-from streams.logs.record import LogRecord
-from streams.settings.topics import EVENTS
+from streams.logs import LogBlock, LogRecord
+from streams.settings import EVENTS
 
 Read = Callable[[str, int, int], Iterator[LogBlock]]  # topic, first offset, offset to stop before
 ALL_TIME_MS = 1 << 50  # later than any event
 
 
-def rebuild(join: SessionJoin, commit: Commit, read: Read) -> None:
+def rebuild_join(join: SessionJoin, commit: Commit, read: Read) -> None:
     """Let a resumed join take in again what it still needs of the events before its commit."""
     for topic, part in zip(EVENTS, (commit.impressions, commit.clicks), strict=True):
         for block in read(topic, part.place.offset, part.processed):
-            feed(join, topic, block)
-        feed(join, topic, LogBlock.of([], part.processed))
+            feed_block(join, topic, block)
+        feed_block(join, topic, LogBlock.of([], part.processed))
 
 
-def feed(join: SessionJoin, topic: str, block: LogBlock) -> None:
+def feed_block(join: SessionJoin, topic: str, block: LogBlock) -> None:
     """Give a block to the join."""
     add = join.add_impressions if topic == "impressions" else join.add_clicks
     add(block.records(), block.next_offset)
@@ -40,7 +39,7 @@ def checkpoints(join: SessionJoin, read: Read, stops: Mapping[str, int], *, fini
     impressions = read("impressions", join.impressions.offset, stops["impressions"])
     clicks = Ahead(read("clicks", join.clicks.offset, stops["clicks"]), join.clicks.clock)
     for block in impressions:
-        feed(join, "impressions", block)
+        feed_block(join, "impressions", block)
         for records, next_offset in clicks.until(join.impressions.clock):
             join.add_clicks(records, next_offset)
         if clicks.clock is None:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import Impression
-from streams.events.acceptance import Acceptance
-from streams.events.sizes import list_bytes
+from streams.events import Acceptance, list_bytes
 from streams.join import batches
 from streams.join.clicks import Clicks
 from streams.join.columns import NO_CLICK, NONE, BucketColumns

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import DeadLetter, SampleBatch
-from streams.logs.record import LogRecord
+from streams.logs import LogRecord
 
 
 class Outbox:

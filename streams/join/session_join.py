@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, Impression
-from streams.events.acceptance import Acceptance
+from streams.events import Acceptance
 from streams.join.checkpoint import Checkpoint
 from streams.join.clicks import Clicks, WaitingClicks
 from streams.join.clock import HorizonEra, LogClock
@@ -25,7 +25,7 @@ from streams.join.eras import RuleEra, RuleEras
 from streams.join.ledger import Ledger
 from streams.join.open_lists import OpenLists
 from streams.join.outbox import Outbox
-from streams.logs.record import LogRecord
+from streams.logs import LogRecord
 
 Ints = NDArray[np.int64]
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka import TopicPartition
-
 from streams.lag.commit_records import Committed, standing_of
 from streams.lag.verdict import Facts, OffsetAt, OpenTransaction
+from streams.logs import TopicPartition
 
 
 class LogState(NamedTuple):

@@ -8,9 +8,9 @@ import numpy as np
 from learner import Bandit, Samples
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, Progress, SampleBatch, Snapshot
-from streams.logs.record import LogRecord
-from streams.parameters.snapshot import check_config, restore, take_snapshot
-from streams.settings.bucket import Bucket
+from streams.logs import LogRecord
+from streams.parameters import check_config, restore_model, take_snapshot
+from streams.settings import Bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class PartitionLearner:
             else:
                 check_config(bucket, snapshot, topic_id=log.topic_id, partition=log.partition)
                 self.states[name] = BucketState(
-                    bucket, restore(bucket, snapshot), snapshot.samples_offset, changed=False
+                    bucket, restore_model(bucket, snapshot), snapshot.samples_offset, changed=False
                 )
                 if learned and name not in learned:  # whoever learned last did not know it, and refused its samples
                     self.next_offset = min(self.next_offset, max(snapshot.samples_offset, log_start))

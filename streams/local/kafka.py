@@ -15,9 +15,9 @@ from pathlib import Path
 
 from kafka.errors import KafkaError
 
-from streams.broker.clients import admin_client
+from streams.broker import admin_client
 from streams.local.server import LocalServer, LocalServerError, free_port, listening
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 VERSION = "4.3.1"
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">

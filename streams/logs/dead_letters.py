@@ -9,7 +9,7 @@ from schemas.records import DeadLetter
 REASON_CHARS, KEY_BYTES = 2_000, 50_000  # what else of a letter may be large, beside its value
 
 
-def fitting(letter: DeadLetter, *, max_bytes: int = 900_000) -> DeadLetter:
+def cut_to_fit(letter: DeadLetter, *, max_bytes: int = 900_000) -> DeadLetter:
     """Return a dead letter that fits a record: key, bytes and reason are cut where too large, and the reason says so.
 
     A reason quotes what was wrong, which may be all of a large record.

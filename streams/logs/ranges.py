@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from streams.logs.source import LogSource, RangeError
-from streams.settings.topics import TOPICS
+from streams.settings import TOPICS
 
 _PLACE = re.compile(r"([a-z-]+):(\d+):(\d+)")
 

@@ -10,10 +10,10 @@ from rich.table import Table
 from streams.offline.fit import Fit, fit
 from streams.offline.heat_map import svg_map, terminal_map
 from streams.offline.logs import read_logs
-from streams.settings.examination import write_examination
+from streams.settings import write_examination
 
 
-def run(
+def run_fit(
     path: Path,
     *,
     model: str,

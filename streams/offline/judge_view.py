@@ -15,8 +15,8 @@ from learner.evaluate import Estimate, Interval
 from streams.offline.judge import ESTIMATORS, Judgement, Options, judge, logged
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay
-from streams.parameters.chunks import name_of
-from streams.settings.examination import ExaminationError, read_examination
+from streams.parameters import name_of
+from streams.settings import ExaminationError, read_examination
 
 
 class EvaluateError(ValueError):

@@ -14,10 +14,7 @@ from learner.bandits import LinearRanking
 from learner.evaluate import LoggedLists, Policy
 from schemas.records import Snapshot
 from streams.offline.logs import NOTHING, LogError, Logs
-from streams.parameters.chunks import load
-from streams.parameters.directory import DirectoryParameters
-from streams.parameters.snapshot import frozen
-from streams.parameters.source import SnapshotMissing
+from streams.parameters import DirectoryParameters, SnapshotMissing, frozen_model, load_snapshot
 
 Model = LinearRanking | PbmUcb
 NO_VECTORS: Final = np.empty((0, 0), dtype=np.float32)
@@ -37,7 +34,7 @@ class Replay:
 def read_snapshot(path: Path, bucket: str | None = None) -> Snapshot:
     """Return the snapshot in a file, or that of a bucket in a directory; the only one there needs no name."""
     if path.is_file():
-        return load(path.read_bytes())
+        return load_snapshot(path.read_bytes())
     if not path.is_dir():
         raise SnapshotMissing(f"no snapshot under {path}; it is a file, or a directory with one file per bucket")
     there = sorted(file.stem for file in path.glob("*.snapshot"))
@@ -67,7 +64,7 @@ def replay(
     A ``temperature`` above 0 makes the policy draw items one by one, by e^(estimate / temperature): ``lists`` of them
     are drawn in each context.
     """
-    model = frozen(snapshot)
+    model = frozen_model(snapshot)
     _check(logs, model, snapshot)
     vectors = None if isinstance(model, PbmUcb) else logs.contexts
     by_query = vectors is None or _same_vectors(logs, vectors)

@@ -1,1 +1,24 @@
-"""parameters."""
+"""Snapshots of what was learned, and the places that keep them."""
+
+from streams.parameters.chunks import Newest, SnapshotCorrupt, Version, load_snapshot, name_of, split_snapshot
+from streams.parameters.directory import DirectoryParameters
+from streams.parameters.snapshot import ConfigChanged, check_config, frozen_model, restore_model, take_snapshot, verify
+from streams.parameters.source import SnapshotMissing, SnapshotSource
+
+__all__ = [
+    "ConfigChanged",
+    "DirectoryParameters",
+    "Newest",
+    "SnapshotCorrupt",
+    "SnapshotMissing",
+    "SnapshotSource",
+    "Version",
+    "check_config",
+    "frozen_model",
+    "load_snapshot",
+    "name_of",
+    "restore_model",
+    "split_snapshot",
+    "take_snapshot",
+    "verify",
+]

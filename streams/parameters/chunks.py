@@ -21,7 +21,7 @@ class SnapshotCorrupt(ValueError):
     """A snapshot whose bytes do not give the state that its checksum promises."""
 
 
-def split(snapshot: Snapshot, *, chunk_bytes: int = CHUNK_BYTES) -> list[Snapshot]:
+def split_snapshot(snapshot: Snapshot, *, chunk_bytes: int = CHUNK_BYTES) -> list[Snapshot]:
     """Return the records that carry ``snapshot``: itself, or numbered chunks of its bytes when it is too large."""
     whole = encode(snapshot)
     if len(whole) <= chunk_bytes:
@@ -39,20 +39,20 @@ def split(snapshot: Snapshot, *, chunk_bytes: int = CHUNK_BYTES) -> list[Snapsho
     ]
 
 
-def join(chunks: Sequence[Snapshot]) -> Snapshot:
-    """Return the whole snapshot that ``split`` has cut, given all its chunks in order."""
+def join_chunks(chunks: Sequence[Snapshot]) -> Snapshot:
+    """Return the whole snapshot that ``split_snapshot`` has cut, given all its chunks in order."""
     if len(chunks) == 1 and chunks[0].chunks == 1:
         return chunks[0]
     first = chunks[0]
     if [chunk.chunk for chunk in chunks] != list(range(first.chunks)):
         raise SnapshotCorrupt(f"snapshot {name_of(first)} has chunks {[c.chunk for c in chunks]} of {first.chunks}")
-    whole = load(b"".join(part.data for chunk in chunks for part in chunk.state))
+    whole = load_snapshot(b"".join(part.data for chunk in chunks for part in chunk.state))
     if (whole.bucket, whole.version, whole.sha256) != (first.bucket, first.version, first.sha256):
         raise SnapshotCorrupt(f"the chunks of {name_of(first)} hold {name_of(whole)}")
     return whole
 
 
-def load(data: bytes) -> Snapshot:
+def load_snapshot(data: bytes) -> Snapshot:
     """Return a whole snapshot from its bytes, as Redis and files hold them."""
     try:
         snapshot: Snapshot = decode(data, Snapshot, max_bytes=MAX_BYTES)
@@ -79,7 +79,7 @@ class Newest:
             waiting[record.chunk] = record
             if len(waiting) < record.chunks:
                 return False
-            record = join([waiting[number] for number in sorted(waiting)])
+            record = join_chunks([waiting[number] for number in sorted(waiting)])
         self.by_bucket[record.bucket] = record
         self._forget(record.bucket, record.version)
         return True

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from schemas.records import Snapshot
-from streams.logs.source import SourceAway
-from streams.parameters.chunks import SnapshotCorrupt, Version, load
+from streams.logs import SourceAway
+from streams.parameters.chunks import SnapshotCorrupt, Version, load_snapshot
 
 
 class DirectoryParameters:
@@ -38,7 +38,7 @@ class DirectoryParameters:
     def newest(self, bucket: str, *, after: Version | None = None) -> Snapshot | None:
         """Return the bucket's snapshot, or None when there is none newer than ``after``."""
         try:
-            snapshot = load(self.file(bucket).read_bytes())
+            snapshot = load_snapshot(self.file(bucket).read_bytes())
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -7,7 +7,7 @@ from learner.bandits import LinearRanking
 from learner.exact import state_sha256
 from schemas.records import Snapshot, StateArray
 from streams.parameters.chunks import SnapshotCorrupt, name_of
-from streams.settings.bucket import Bucket
+from streams.settings import Bucket
 
 
 class ConfigChanged(ValueError):
@@ -82,7 +82,7 @@ def settings_of(snapshot: Snapshot) -> dict[str, str | float | int | None]:
     return settings
 
 
-def restore(bucket: Bucket, snapshot: Snapshot) -> Bandit:
+def restore_model(bucket: Bucket, snapshot: Snapshot) -> Bandit:
     """Return the bucket's learner as it was when ``snapshot`` was taken, checked against the snapshot's checksum.
 
     Only α may be another than in the snapshot: it decides how to rank, never what was learned.
@@ -96,7 +96,7 @@ def restore(bucket: Bucket, snapshot: Snapshot) -> Bandit:
     return model
 
 
-def frozen(snapshot: Snapshot) -> LinearRanking | PbmUcb:
+def frozen_model(snapshot: Snapshot) -> LinearRanking | PbmUcb:
     """Return what ranks with a snapshot alone: its sums and settings, without the table that it was learned with."""
     verify(snapshot)
     model: LinearRanking | PbmUcb

@@ -1,1 +1,5 @@
-"""rank."""
+"""Snapshots and candidates in, lists out."""
+
+from streams.rank.candidates import Candidates, read_candidates
+
+__all__ = ["Candidates", "read_candidates"]

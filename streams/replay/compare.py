@@ -11,11 +11,9 @@ import numpy as np
 from learner import Bandit
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Snapshot
-from streams.logs.source import LogSource
-from streams.parameters.chunks import Newest, SnapshotCorrupt, name_of
-from streams.parameters.directory import DirectoryParameters
-from streams.parameters.snapshot import frozen
-from streams.rank.candidates import Candidates
+from streams.logs import LogSource
+from streams.parameters import DirectoryParameters, Newest, SnapshotCorrupt, frozen_model, name_of
+from streams.rank import Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ def compare(
 
 
 def _compare(model: Bandit, snapshot: Snapshot, candidates: Candidates | None, size: int) -> Comparison:
-    other = frozen(snapshot)
+    other = frozen_model(snapshot)
     ours, theirs = model.state(), snapshot.state_arrays
     same = (
         model.name == snapshot.algorithm

@@ -1,1 +1,23 @@
-"""settings."""
+"""What a command is told: glimpse.toml and the environment, checked once into Settings and its Buckets."""
+
+from streams.settings.bucket import Bucket
+from streams.settings.checks import SettingsError
+from streams.settings.examination import ExaminationError, read_examination, write_examination
+from streams.settings.load import load
+from streams.settings.settings import Settings
+from streams.settings.sources import read_secret
+from streams.settings.topics import EVENTS, TOPICS, Topics
+
+__all__ = [
+    "EVENTS",
+    "TOPICS",
+    "Bucket",
+    "ExaminationError",
+    "Settings",
+    "SettingsError",
+    "Topics",
+    "load",
+    "read_examination",
+    "read_secret",
+    "write_examination",
+]

@@ -1,1 +1,5 @@
-"""split."""
+"""Who sees which bucket."""
+
+from streams.split.users import bucket_of
+
+__all__ = ["bucket_of"]

@@ -16,10 +16,8 @@ import numpy as np
 from schemas.codec import encode
 from schemas.known import SCHEMAS
 from schemas.records import Impression
-from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock
+from streams.logs import Archive, LogBlock, LogRecord, LogWriter
 from streams.logs.compression import CODECS, default_codec
-from streams.logs.record import LogRecord
 
 K, DIM, BLOCK = 12, 10, 3_000
 NOW = 1_731_700_000_000

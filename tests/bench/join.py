@@ -9,10 +9,10 @@ import numpy as np
 
 from schemas.codec import decode, encode
 from schemas.records import Click, Impression
-from streams.events.acceptance import Acceptance
-from streams.join.session_join import SessionJoin
-from streams.logs.record import LogRecord
-from streams.settings.bucket import Bucket
+from streams.events import Acceptance
+from streams.join import SessionJoin
+from streams.logs import LogRecord
+from streams.settings import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4
 BATCH = 2_000  # impressions of one poll

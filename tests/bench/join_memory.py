@@ -12,11 +12,10 @@ import psutil
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events.acceptance import Acceptance
-from streams.join.commit import Commit
-from streams.join.session_join import SessionJoin
-from streams.logs.record import LogRecord
-from streams.settings.bucket import Bucket
+from streams.events import Acceptance
+from streams.join import Commit, SessionJoin
+from streams.logs import LogRecord
+from streams.settings import Bucket
 
 POSITIONS, DIM, CLICKS = 12, 10, 0.4
 BATCH = 2_000

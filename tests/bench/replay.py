@@ -16,14 +16,11 @@ import numpy as np
 
 from schemas.codec import decode, encode
 from schemas.records import Click, Impression, SampleBatch
-from streams.learn.partition_learner import samples_of
-from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock
-from streams.logs.record import LogRecord
+from streams.learn import samples_of
+from streams.logs import Archive, LogBlock, LogRecord, LogWriter
+from streams.replay.job import open_source, plan_of, replay
 from streams.replay.job.part import ReplayPlan
-from streams.replay.job.replay import open_source, plan_of, replay
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
+from streams.settings import Bucket, Settings
 
 K, DIM, GAP_MS, NOW = 12, 10, 40, 1_731_700_000_000
 UBM = Bucket("ubm", algorithm="ubm-linucb", dim=DIM, positions=K, examination=np.tril(np.full((K, K), 0.7)))
@@ -69,9 +66,8 @@ def click(offset: int, at: int, n: int, position: int) -> LogRecord:
 
 def write_samples(archive: Archive) -> None:
     """Write what the join makes of the events."""
-    from streams.events.acceptance import Acceptance
-    from streams.join.merge import checkpoints
-    from streams.join.session_join import SessionJoin
+    from streams.events import Acceptance
+    from streams.join import SessionJoin, checkpoints
 
     archive.add_topic("samples", partitions=1)
     writer = LogWriter(archive.log("samples", 0))

@@ -27,13 +27,11 @@ from joined import commits  # noqa: E402
 from learner.browsing import previous_click  # noqa: E402
 from schemas.codec import decode, encode  # noqa: E402
 from schemas.records import Click, Impression, SampleBatch  # noqa: E402
-from streams.broker.topics import create_topics  # noqa: E402
-from streams.learn.partition_learner import samples_of  # noqa: E402
+from streams.broker import create_topics  # noqa: E402
+from streams.learn import samples_of  # noqa: E402
 from streams.local.kafka import LocalKafka  # noqa: E402
-from streams.parameters.job.kafka import KafkaParameters  # noqa: E402
-from streams.settings.bucket import Bucket  # noqa: E402
-from streams.settings.settings import Settings  # noqa: E402
-from streams.settings.topics import Topics  # noqa: E402
+from streams.parameters.job import KafkaParameters  # noqa: E402
+from streams.settings import Bucket, Settings, Topics  # noqa: E402
 
 K, DIM, CLICKS, RATE = 12, 10, 0.4, 20_000
 PARTITIONS, JOIN_PORT = 4, 6367

@@ -7,7 +7,7 @@ from exactly_once import BUCKETS, LATENESS_S, WAIT_S, Learned, events
 from jobs import Jobs, wait_until
 from traffic import publish
 
-from streams.settings.topics import Topics
+from streams.settings import Topics
 
 
 @pytest.mark.timeout(400)

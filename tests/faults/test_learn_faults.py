@@ -9,7 +9,7 @@ import pytest
 from jobs import Jobs, wait_until
 from sample_batches import SampleWriter, all_algorithms
 
-from streams.parameters.job.kafka import KafkaParameters
+from streams.parameters.job import KafkaParameters
 
 
 class Traffic(threading.Thread):

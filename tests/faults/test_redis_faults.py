@@ -7,9 +7,8 @@ import redis
 from jobs import Jobs, wait_until
 from sample_batches import SampleWriter, all_algorithms
 
-from streams.parameters.job.kafka import KafkaParameters
-from streams.parameters.job.redis import RedisParameters
-from streams.rank.job.ranker import Ranker
+from streams.parameters.job import KafkaParameters, RedisParameters
+from streams.rank.job import Ranker
 
 PUBLISH_EVERY_S = 1.0
 

@@ -8,9 +8,9 @@ import pytest
 from browser import Browser
 from by_hand import SHORT
 
-from streams.lag.job.reader import LagReader
+from streams.lag.job import LagReader
 from streams.local.kafka import LocalKafka
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 
 @pytest.fixture(scope="session")

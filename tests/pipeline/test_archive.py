@@ -8,14 +8,11 @@ from jobs import write_toml
 from kafka import KafkaProducer, TopicPartition
 from typer.testing import CliRunner
 
-from streams.broker.topic_checks import check_topics
-from streams.broker.topics import TopicsError, admin
+from streams.broker import TopicsError, check_topics
+from streams.broker.topics import admin
 from streams.commands.main import cli
-from streams.logs.archive import Archive, ArchiveError
-from streams.logs.job.copy import copy
-from streams.logs.job.kafka_source import KafkaSource
-from streams.logs.job.restore import restore
-from streams.logs.source import RangeError
+from streams.logs import Archive, ArchiveError, RangeError
+from streams.logs.job import KafkaSource, copy, restore
 
 START = 1_700_000_000_000
 

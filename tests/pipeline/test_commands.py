@@ -11,8 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from streams.local.server import free_port
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Settings, Topics
 
 TOML = """
 kafka = "{kafka}"

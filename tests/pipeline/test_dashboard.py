@@ -14,9 +14,9 @@ from shown import CARD, CLICKED_ONCE, K, Writer, batch, buckets, impression, now
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.broker.topics import admin
-from streams.dashboard.job.run import of_archive, of_kafka
+from streams.dashboard.job import of_archive, of_kafka
 from streams.embedded.job import Embedded
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 
 def test_the_page_follows_the_log(browser, settings_for):

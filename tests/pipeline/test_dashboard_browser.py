@@ -14,8 +14,8 @@ from schemas.records import Click
 from streams.dashboard.job.server import DashboardServer
 from streams.dashboard.job.state import State
 from streams.dashboard.source import Look, WeightedRecord
-from streams.logs.record import LogRecord
-from streams.settings.settings import Settings
+from streams.logs import LogRecord
+from streams.settings import Settings
 
 STATUS = "document.querySelector('#status').innerText"
 PRESSED = "document.querySelector('#windows [aria-pressed=true]').innerText"

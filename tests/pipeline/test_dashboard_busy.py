@@ -9,8 +9,8 @@ import pytest
 from shown import CLICKED_ONCE, K, Writer, batch, buckets, impression, now_ms, snapshot
 
 from schemas.records import Click, DeadLetter
-from streams.dashboard.feed import Feed
 from streams.dashboard.job import kafka_source
+from streams.dashboard.job.feed import Feed
 from streams.dashboard.job.kafka_source import KafkaFollower
 from streams.dashboard.job.state import PageView, State
 from streams.dashboard.rates import CLICKS, LISTS

@@ -9,10 +9,9 @@ from by_hand import commit, denied, join_commit
 from kafka.admin import ACLOperation, ResourceType
 from shown import CARD, CLICKED_ONCE, K, Writer, buckets, now_ms
 
-from streams.broker.topics import create_topics
-from streams.dashboard.job.run import of_kafka
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.broker import create_topics
+from streams.dashboard.job import of_kafka
+from streams.settings import Settings, Topics
 
 
 def test_an_outage_is_shown_and_ends_by_itself(browser, new_broker, settings_for):

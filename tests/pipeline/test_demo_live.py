@@ -9,10 +9,10 @@ from functools import partial
 from jobs import GLIMPSE, wait_until, write_toml
 from kafka import KafkaConsumer, TopicPartition
 
-from streams.broker.clients import admin
+from streams.broker import admin
+from streams.demo import run_demo
 from streams.demo.live import delete_topics
-from streams.demo.play import run
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 
 def demo_topics(kafka: str) -> list[str]:
@@ -32,7 +32,7 @@ def plays(kafka: str) -> bool:
 
 def test_the_demo_runs_on_the_real_jobs(settings_for, tmp_path, capsys):
     settings = replace(settings_for(), timestamps="LogAppendTime")
-    scores = run(lists=6000, seed=1, out=tmp_path, kafka=settings)
+    scores = run_demo(lists=6000, seed=1, out=tmp_path, kafka=settings)
     printed = capsys.readouterr().out
     learned = {score.bucket: score for score in scores}
     assert sum(score.lists for score in scores) == 6000

@@ -6,7 +6,7 @@ from exactly_once import BUCKETS, LATENESS_S, WAIT_S, Learned, events
 from jobs import Jobs, wait_until
 from traffic import publish
 
-from streams.settings.topics import Topics
+from streams.settings import Topics
 
 
 def test_a_hundred_thousand_lists_give_the_bits_of_the_reference(settings_for, tmp_path):

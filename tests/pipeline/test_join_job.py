@@ -12,11 +12,11 @@ from kafka.structs import OffsetAndMetadata
 
 from schemas.codec import decode
 from schemas.records import Click
-from streams.broker.topics import TopicsError
+from streams.broker import TopicsError
+from streams.join.job import run_join
 from streams.join.job.start import JoinRefused
-from streams.join.job.worker import run
-from streams.settings.topics import Topics
-from streams.web.health import Health
+from streams.settings import Topics
+from streams.web import Health
 
 
 @pytest.fixture
@@ -143,4 +143,4 @@ def recommit(settings, change):
 
 def test_missing_topics_are_one_clear_line(settings):
     with pytest.raises(TopicsError, match=r"nowhere-impressions.*glimpse topics"):
-        run(replace(settings, topic_prefix="nowhere-"), start="earliest")
+        run_join(replace(settings, topic_prefix="nowhere-"), start="earliest")

@@ -6,12 +6,10 @@ import pytest
 from joined import BUCKETS, events, lists_of, lists_wanted, load
 from kafka import KafkaConsumer, TopicPartition
 
-from streams.broker.topics import create_topics
-from streams.events.acceptance import Acceptance
-from streams.join.commit import Commit
-from streams.join.session_join import SessionJoin
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.broker import create_topics
+from streams.events import Acceptance
+from streams.join import Commit, SessionJoin
+from streams.settings import Settings, Topics
 
 HORIZON_MS = 20_000
 ACCEPT = Acceptance(BUCKETS, future_ms=5_000)

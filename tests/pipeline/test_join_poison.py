@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 
 from schemas.codec import decode, encode
 from schemas.records import Click, DeadLetter, Impression, Progress
-from streams.settings.topics import Topics
+from streams.settings import Topics
 
 K, DIM = 12, 10
 

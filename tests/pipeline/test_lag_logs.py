@@ -12,16 +12,16 @@ from rich.console import Console
 
 from schemas.codec import encode
 from schemas.records import Progress
-from streams.broker.clients import admin
-from streams.broker.topics import create_topics
+from streams.broker import admin, create_topics
 from streams.join.clock import LogPosition
+from streams.lag import Window
 from streams.lag.facts import Unread
+from streams.lag.job import LagReader, show_lag
 from streams.lag.job.count import Counted, count
 from streams.lag.job.logs import reader
-from streams.lag.job.reader import LagError, LagReader
-from streams.lag.job.view import run
-from streams.lag.verdict import Verdict, Window
-from streams.settings.topics import Topics
+from streams.lag.job.reader import LagError
+from streams.lag.verdict import Verdict
+from streams.settings import Topics
 
 
 @pytest.mark.parametrize("k", [0, 700, 2999])
@@ -260,8 +260,8 @@ def test_watching_refreshes_in_place(settings_for):
     settings = settings_for(partitions=1)
     options = {"watch": True, "rounds": 2, "every_s": 0.1, "window": SHORT}
     screen = Console(file=StringIO(), force_terminal=True, width=120, height=40)
-    assert run(settings, console=screen, **options) == 0
+    assert show_lag(settings, console=screen, **options) == 0
     assert "\x1b[1A" in screen.file.getvalue()  # the cursor went up, to write over what was there
     lines = Console(file=StringIO(), width=40)
-    assert run(settings, console=lines, as_json=True, **options) == 0
+    assert show_lag(settings, console=lines, as_json=True, **options) == 0
     assert [json.loads(line)["verdict"] for line in lines.file.getvalue().splitlines()] == ["OK", "OK"]

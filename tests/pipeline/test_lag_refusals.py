@@ -13,14 +13,14 @@ import pytest
 from by_hand import SHORT, commit, denied, lag_of, write
 from kafka.admin import ACLOperation, ResourceType
 
-from streams.broker.clients import admin
-from streams.lag.job.reader import LagError, LagReader
+from streams.broker import admin
+from streams.lag.job import LagReader
+from streams.lag.job.reader import LagError
 from streams.lag.job.view import looks
 from streams.lag.verdict import Verdict
 from streams.local.kafka import LocalKafka
 from streams.local.server import free_port
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Settings, Topics
 
 
 def test_refused_reading_is_one_line_or_worked_around(settings_for, reader_of, strict_broker):

@@ -16,13 +16,13 @@ from jobs import Jobs, wait_until
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker.clients import admin
-from streams.events.job.writer import EventWriter
-from streams.lag.job.reader import LagReader
+from streams.broker import admin
+from streams.events.job import EventWriter
+from streams.lag import Window
+from streams.lag.job import LagReader
 from streams.lag.report import GroupLag
-from streams.lag.verdict import Verdict, Window
-from streams.settings.bucket import Bucket
-from streams.settings.topics import Topics
+from streams.lag.verdict import Verdict
+from streams.settings import Bucket, Topics
 
 SPAN_S = 3.0
 THROTTLED, STALLED, STOPPED, RESET = range(4)

@@ -7,9 +7,9 @@ from jobs import Jobs, wait_until
 from traffic import DIM, Event, K
 
 from schemas.records import Impression
-from streams.events.job.writer import EventWriter
-from streams.rank.job.ranker import Ranker
-from streams.settings.bucket import Bucket
+from streams.events.job import EventWriter
+from streams.rank.job import Ranker
+from streams.settings import Bucket
 
 WAIT_S, RATE, SECONDS = 2.0, 1000, 12
 

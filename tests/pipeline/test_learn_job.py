@@ -17,15 +17,14 @@ from sample_batches import SampleWriter, all_algorithms, make_batch
 
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
-from streams.broker.partitioner import partition_of
+from streams.broker import partition_of
 from streams.learn.job.app import free_port
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.job.rounds import Delivered, Learning
-from streams.logs.record import LogRecord
-from streams.parameters.job.kafka import KafkaParameters
-from streams.parameters.snapshot import restore
-from streams.settings.bucket import Bucket
-from streams.settings.topics import Topics
+from streams.logs import LogRecord
+from streams.parameters import restore_model
+from streams.parameters.job import KafkaParameters
+from streams.settings import Bucket, Topics
 
 
 @pytest.fixture
@@ -75,7 +74,7 @@ def test_samples_become_snapshots_bit_by_bit_and_aborted_ones_never(started):
         writer.write(commit=False)
     wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
     for name, snapshot in reader.snapshots.items():
-        model = restore(settings.buckets[name], snapshot)
+        model = restore_model(settings.buckets[name], snapshot)
         np.testing.assert_array_equal(snapshot.theta_array, model.theta)
         assert snapshot.samples_partition == partition_of(name, settings.partitions)
         assert snapshot.samples_offset == reader.progress[snapshot.samples_partition].next_offset

@@ -11,7 +11,7 @@ from streams.local.kafka import LocalKafka, jars
 from streams.local.redis import LocalRedis
 from streams.local.server import LocalServerError, command_line, free_port, running_pid
 from streams.local.up import down, servers, up
-from streams.settings.topics import Topics
+from streams.settings import Topics
 
 
 def written(broker: LocalKafka, topic: str, *values: bytes) -> None:

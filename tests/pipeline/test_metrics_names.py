@@ -17,17 +17,16 @@ from jobs import Jobs, wait_until
 from kafka import KafkaProducer
 
 import streams
-from streams.events.job.writer import EventWriter
-from streams.lag.job.reader import LagReader
+from streams.events.job import EventWriter
+from streams.lag.job import LagReader
 from streams.lag.verdict import Verdict
 from streams.local.server import free_port
-from streams.parameters.job.kafka import KafkaParameters
-from streams.parameters.source import SnapshotMissing
-from streams.rank.job.ranker import Ranker, health_of
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
-from streams.web.metrics import CONTENT_TYPE
+from streams.parameters import SnapshotMissing
+from streams.parameters.job import KafkaParameters
+from streams.rank.job import Ranker
+from streams.rank.job.ranker import health_of
+from streams.settings import Bucket, Settings, Topics
+from streams.web import CONTENT_TYPE
 
 FILES = Path(streams.__file__).parent / "dashboard" / "grafana"
 BUCKETS = {"main": Bucket("main", "c2ucb", 4, 3), "other": Bucket("other", "pbm-ucb", 0, 3, examination=np.ones(3))}

@@ -13,17 +13,11 @@ from sample_batches import SampleWriter, make_batch, pack
 from learner import Samples
 from schemas.codec import encode
 from streams.learn.job.owner import PartitionOwner, Store
-from streams.logs.record import LogRecord
-from streams.logs.source import SourceAway
-from streams.parameters.chunks import SnapshotCorrupt
-from streams.parameters.job.kafka import KafkaParameters
-from streams.parameters.job.redis import RedisParameters
-from streams.parameters.snapshot import ConfigChanged, restore, take_snapshot
-from streams.parameters.source import SnapshotMissing
-from streams.rank.job.ranker import Ranker
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.logs import LogRecord, SourceAway
+from streams.parameters import ConfigChanged, SnapshotCorrupt, SnapshotMissing, restore_model, take_snapshot
+from streams.parameters.job import KafkaParameters, RedisParameters
+from streams.rank.job import Ranker
+from streams.settings import Bucket, Settings, Topics
 
 BUCKET = Bucket("main", "c2ucb", dim=3, positions=4)
 CANDIDATES = np.random.default_rng(1).uniform(-0.5, 0.5, (50, 3))
@@ -116,7 +110,7 @@ def test_a_ranker_on_redis_keeps_the_last_good_snapshot(store, redis_url):
         store.put(second, encode(second))
         assert ranker.refresh()
         assert ranker.version == (1, 8)
-        np.testing.assert_array_equal(ranker.rank(CANDIDATES), restore(BUCKET, second).rank(CANDIDATES))
+        np.testing.assert_array_equal(ranker.rank(CANDIDATES), restore_model(BUCKET, second).rank(CANDIDATES))
     with Ranker.from_url(redis_url, bucket="main", settings=settings, refresh_s=None) as ranker:
         assert ranker.version == (1, 8)
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from jobs import GLIMPSE, wait_until
 
-from streams.parameters.job.kafka import KafkaParameters
-from streams.settings.load import load
+from streams.parameters.job import KafkaParameters
+from streams.settings import load
 
 ROOT = Path(__file__).parent.parent.parent
 RUNS_ON = ("worker", "dashboard", "lag --watch", "lag --metrics-port")  # until told to stop

@@ -16,25 +16,19 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from traffic import DIM, K, examination, publish, traffic
 
-from streams.broker.partitioner import partition_of
-from streams.broker.topics import create_topics
-from streams.learn.partition_learner import samples_of
-from streams.ledger.job.audit import audit
-from streams.ledger.job.unlearn import read_samples, unlearn
-from streams.logs.archive import Archive
-from streams.logs.job.copy import copy
-from streams.logs.job.kafka_source import KafkaSource
-from streams.logs.ranges import parse_time, time_text
-from streams.logs.source import ArchiveSource, TransactionOpen
-from streams.parameters.chunks import Newest
-from streams.parameters.job.kafka import KafkaParameters
-from streams.replay.compare import compare, live_snapshots, published
-from streams.replay.job.output import snapshots_of, write_topic
-from streams.replay.job.provenance import Wanted, rebuild
-from streams.replay.job.replay import Interrupted, ReplayError, plan_of, replay
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.broker import create_topics, partition_of
+from streams.learn import samples_of
+from streams.ledger.job import audit, unlearn
+from streams.ledger.job.unlearn import read_samples
+from streams.logs import Archive, ArchiveSource, parse_time, time_text
+from streams.logs.job import KafkaSource, copy
+from streams.logs.source import TransactionOpen
+from streams.parameters import Newest
+from streams.parameters.job import KafkaParameters
+from streams.replay import compare, live_snapshots
+from streams.replay.compare import published
+from streams.replay.job import Interrupted, ReplayError, Wanted, plan_of, rebuild, replay, snapshots_of, write_topic
+from streams.settings import Bucket, Settings, Topics
 
 BUCKETS = {
     "ubm": Bucket("ubm", "ubm-linucb", DIM, K, examination(1), ridge="safe"),

@@ -10,10 +10,9 @@ import redis
 from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUpsertion
 from kafka.errors import KafkaError
 
-from streams.broker.topic_checks import check_topics
-from streams.broker.topics import create_topics
+from streams.broker import check_topics, create_topics
 from streams.local.server import free_port
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 PASSWORD = "correct horse"
 JAAS = "org.apache.kafka.common.security.{} required {};"

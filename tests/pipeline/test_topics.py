@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from streams.broker.topic_checks import check_topics, fix_topics, require_topics
-from streams.broker.topics import TopicsError, create_topics
-from streams.settings.topics import Topics
+from streams.broker import TopicsError, check_topics, create_topics, fix_topics, require_topics
+from streams.settings import Topics
 
 
 @pytest.fixture

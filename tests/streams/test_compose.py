@@ -9,7 +9,7 @@ import yaml
 
 from streams.commands.main import cli
 from streams.local.kafka import VERSION
-from streams.settings.load import load
+from streams.settings import load
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

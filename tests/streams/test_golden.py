@@ -15,9 +15,9 @@ import golden
 import pytest
 
 from schemas.codec import encode
-from streams.events.acceptance import Acceptance
-from streams.join.session_join import SessionJoin
-from streams.learn.partition_learner import PartitionLearner, SamplesPartition
+from streams.events import Acceptance
+from streams.join import SessionJoin
+from streams.learn import PartitionLearner, SamplesPartition
 
 LOGS = "82f3c0970f777e1d152db380cbbfb1f74a1e8552e210470da0fc70245c90d1d1"
 SNAPSHOTS = {

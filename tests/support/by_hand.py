@@ -10,13 +10,14 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker.clients import admin
+from streams.broker import admin
+from streams.join import Commit
 from streams.join.clock import LogPosition
-from streams.join.commit import Commit, LogPart
-from streams.lag.job.reader import LagReader
+from streams.join.commit import LogPart
+from streams.lag import Window
+from streams.lag.job import LagReader
 from streams.lag.report import PartitionLag
-from streams.lag.verdict import Window
-from streams.settings.topics import Topics
+from streams.settings import Topics
 
 SHORT = Window(span_s=1.0, commits=4)
 

@@ -6,10 +6,8 @@ import time
 import numpy as np
 from traffic import DIM, K, examination, learned, publish, reference, traffic
 
-from streams.parameters.job.kafka import KafkaParameters
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.parameters.job import KafkaParameters
+from streams.settings import Bucket, Settings, Topics
 
 TABLES = {"ubm-a": examination(1), "ubm-b": examination(2), "plain": np.ones((K, K))}
 BUCKETS = {

@@ -15,7 +15,7 @@ import numpy as np
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.settings.bucket import Bucket
+from streams.settings import Bucket
 
 LISTS, SESSIONS, PARTITIONS = 20_000, 997, 3
 WAIT_MS, LATENESS_MS, FUTURE_MS = 60_000, 60_000, 10_000

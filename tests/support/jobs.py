@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
+from streams.settings import Bucket, Settings
 
 GLIMPSE = str(Path(sys.executable).with_name("glimpse"))
 

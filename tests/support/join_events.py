@@ -8,10 +8,10 @@ import numpy as np
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events.acceptance import Acceptance
-from streams.join.session_join import SessionJoin
-from streams.logs.record import LogRecord
-from streams.settings.bucket import Bucket
+from streams.events import Acceptance
+from streams.join import SessionJoin
+from streams.logs import LogRecord
+from streams.settings import Bucket
 
 WAIT, LATENESS, FUTURE = 60_000, 60_000, 30_000
 T0 = 1_700_000_000_000

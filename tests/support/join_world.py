@@ -11,12 +11,10 @@ import numpy as np
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events.acceptance import Acceptance
-from streams.join.checkpoint import Checkpoint
-from streams.join.commit import Commit
-from streams.join.session_join import SessionJoin
-from streams.logs.record import LogRecord
-from streams.settings.bucket import Bucket
+from streams.events import Acceptance
+from streams.join import Checkpoint, Commit, SessionJoin
+from streams.logs import LogRecord
+from streams.settings import Bucket
 
 HORIZON, FUTURE = 9, 3
 BUCKETS = {

@@ -10,10 +10,9 @@ from traffic import publish, traffic
 
 from schemas.codec import decode
 from schemas.records import SampleBatch
-from streams.join.commit import Commit
+from streams.join import Commit
 from streams.join.job.worker import JoinJob
-from streams.settings.bucket import Bucket
-from streams.settings.topics import Topics
+from streams.settings import Bucket, Topics
 
 BUCKETS = {name: Bucket(name, "c2ucb", 10, 12) for name in ("a", "b", "c")}
 

@@ -11,13 +11,10 @@ import numpy as np
 from schemas.records import Click, Impression, Snapshot
 from streams.embedded.job import Embedded
 from streams.events.job.produce import simulated
-from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock
-from streams.logs.record import LogRecord
-from streams.parameters.directory import DirectoryParameters
-from streams.replay.job.replay import open_source, plan_of, replay
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
+from streams.logs import Archive, LogBlock, LogRecord, LogWriter
+from streams.parameters import DirectoryParameters
+from streams.replay.job import open_source, plan_of, replay
+from streams.settings import Bucket, Settings
 
 K, DIM, START = 5, 4, 1_700_000_000_000
 TABLE = np.tril(np.full((K, K), 0.6))

@@ -10,9 +10,7 @@ from kafka.errors import KafkaError
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import SampleBatch
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Bucket, Settings, Topics
 
 K, DIM = 4, 3
 

@@ -12,11 +12,9 @@ from schemas.codec import encode
 from schemas.records import Click, Impression, SampleBatch
 from streams.dashboard.job.state import State
 from streams.dashboard.source import WeightedRecord
-from streams.logs.record import LogRecord
-from streams.parameters.snapshot import take_snapshot
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.logs import LogRecord
+from streams.parameters import take_snapshot
+from streams.settings import Bucket, Settings, Topics
 
 NOW = 1_700_000_000_000
 K, DIM = 6, 4

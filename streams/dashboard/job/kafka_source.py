@@ -17,13 +17,12 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from streams.broker.topics import describe_topics
+from streams.broker import describe_topics
 from streams.dashboard.job.piece_reader import ANSWER_MS, PieceReader, clients
 from streams.dashboard.pieces import Piece, TokenBucket, spread, that_fit, thinned
 from streams.dashboard.source import Look
-from streams.logs.source import SourceAway
-from streams.settings.settings import Settings
-from streams.settings.topics import EVENTS, TOPICS
+from streams.logs import SourceAway
+from streams.settings import EVENTS, TOPICS, Settings
 
 HISTORY_BYTES = 16 << 20  # a look's share of the history
 HISTORY_SAMPLES, HISTORY_SAMPLE_BYTES, HISTORY_PIECES = 20_000, 128 << 20, 4_000  # of which pieces are read, if more

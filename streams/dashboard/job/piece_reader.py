@@ -11,11 +11,11 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from streams.broker.clients import admin_client, consumer
+from streams.broker import admin_client, consumer
 from streams.dashboard.pieces import Piece
 from streams.dashboard.source import WeightedRecord
-from streams.logs.record import LogRecord
-from streams.settings.settings import Settings
+from streams.logs import LogRecord
+from streams.settings import Settings
 
 ANSWER_MS = 5_000
 

@@ -16,10 +16,9 @@ from streams.dashboard.job.kafka_source import KafkaFollower
 from streams.dashboard.job.server import DashboardServer
 from streams.dashboard.job.state import State
 from streams.dashboard.source import Follower
-from streams.lag.job.reader import LagReader
-from streams.logs.archive import Archive
-from streams.logs.source import SourceAway
-from streams.settings.settings import Settings
+from streams.lag.job import LagReader
+from streams.logs import Archive, SourceAway
+from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 

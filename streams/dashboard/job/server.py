@@ -12,10 +12,9 @@ from threading import Event, Lock
 from time import monotonic
 from urllib.parse import parse_qs, urlsplit
 
-from streams.dashboard.feed import Feed
+from streams.dashboard.job.feed import Feed
 from streams.dashboard.job.state import PageView, State
-from streams.web.access import HEADERS, Access, is_loopback
-from streams.web.server import WebError, WebThread
+from streams.web import HEADERS, Access, WebError, WebThread, is_loopback
 
 log = logging.getLogger(__name__)
 

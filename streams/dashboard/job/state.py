@@ -22,7 +22,7 @@ from streams.dashboard.rounding import short
 from streams.dashboard.snapshots_view import Snapshots
 from streams.dashboard.source import Look, WeightedRecord
 from streams.dashboard.throughput import STREAMS, Throughput
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 

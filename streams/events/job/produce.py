@@ -14,9 +14,8 @@ from schemas.codec import Codec
 from schemas.records import Click, Impression
 from streams.events.events import Event, click_of, impression_of
 from streams.events.job.writer import EventWriter
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.split.users import bucket_of
+from streams.settings import Bucket, Settings
+from streams.split import bucket_of
 
 USERS = 1000
 LISTS_A_SESSION = 3

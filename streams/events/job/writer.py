@@ -16,11 +16,10 @@ from numpy.typing import ArrayLike
 
 from schemas.codec import Codec
 from schemas.records import Impression
-from streams.broker.clients import producer
+from streams.broker import producer
 from streams.events.acceptance import Acceptance
 from streams.events.events import Event, click_of, impression_of
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Settings, Topics
 
 
 class DeliveryError(RuntimeError):

@@ -1,1 +1,5 @@
-"""The edge of the room."""
+"""The join as a Kafka job: transactions, partitions, health."""
+
+from streams.join.job.worker import run_join
+
+__all__ = ["run_join"]

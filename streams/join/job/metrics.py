@@ -10,7 +10,7 @@ import numpy as np
 from schemas.records import DeadLetter
 from streams.join.checkpoint import Checkpoint
 from streams.join.ledger import Ledger
-from streams.web.metrics import Metrics
+from streams.web import Metrics
 
 DELAYS = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 720, 900, 1080, 1200, 1500, 1800, 3600, 14_400)
 AFTER_WAIT = (0, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400)

@@ -22,18 +22,16 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker.clients import admin, consumer, hand_out_parked
-from streams.broker.topic_checks import require_topics
-from streams.events.acceptance import Acceptance
+from streams.broker import admin, consumer, hand_out_parked, require_topics
+from streams.events import Acceptance
 from streams.join.checkpoint import Checkpoint
 from streams.join.job.partition import Entries, PartitionJoin
 from streams.join.job.start import JoinRefused, parse_start, resume_from
 from streams.join.job.watch import JoinWatch
 from streams.join.job.writer import JoinWriter
 from streams.join.session_join import SessionJoin
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
-from streams.web.health import Health
+from streams.settings import Settings, Topics
+from streams.web import Health
 
 log = logging.getLogger(__name__)
 
@@ -288,7 +286,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
             self._writer = None
 
 
-def run(settings: Settings, *, start: str | None = None) -> int:
+def run_join(settings: Settings, *, start: str | None = None) -> int:
     """Join until SIGTERM or Ctrl-C; return the exit code."""
     require_topics(settings)  # before there is a log: what cannot work is said in one line
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")

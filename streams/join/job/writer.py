@@ -9,12 +9,10 @@ from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from schemas.codec import encode
-from streams.broker.clients import transactional
-from streams.broker.transactions import abandon, await_sent, commit_transaction, send_offsets
+from streams.broker import abandon, await_sent, commit_transaction, send_offsets, transactional
 from streams.join.checkpoint import Checkpoint
-from streams.logs.dead_letters import fitting
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.logs import cut_to_fit
+from streams.settings import Settings, Topics
 
 PATIENCE_MS = 10_000
 
@@ -42,7 +40,7 @@ class JoinWriter:
             sent += [producer.send(topics.samples, key=b.bucket.encode(), value=encode(b)) for b in checkpoint.samples]
             for letter in checkpoint.dead_letters:
                 key = f"{letter.topic}-{letter.partition}".encode()
-                sent.append(producer.send(topics.dead_letters, key=key, value=encode(fitting(letter))))
+                sent.append(producer.send(topics.dead_letters, key=key, value=encode(cut_to_fit(letter))))
             for click in checkpoint.late_clicks:
                 at = click.timestamp
                 sent.append(producer.send(topics.late_clicks, key=click.key, value=click.value, timestamp_ms=at))

@@ -11,13 +11,12 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import AuthorizationError, KafkaError
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
-from streams.broker.clients import admin_client
-from streams.broker.topics import Found, describe_topics, topic_specs
+from streams.broker import Found, admin_client, describe_topics, topic_specs
 from streams.lag.commit_records import Committed
 from streams.lag.facts import Keeping, LogState, LogsView, Unread
 from streams.lag.job.count import RecordCounter
 from streams.lag.job.logs import PATIENCE_MS, reader
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
 

@@ -11,8 +11,8 @@ from streams.lag.job.metrics import metrics_of
 from streams.lag.job.reader import LagError, LagReader
 from streams.lag.report import LagReport
 from streams.lag.verdict import Window
-from streams.settings.settings import Settings
-from streams.web.health import Health
+from streams.settings import Settings
+from streams.web import Health
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class LagExporter:
                 stop.wait(self.every_s)
 
 
-def serve(
+def serve_lag(
     settings: Settings, *, port: int, groups: Collection[str] = (), window: Window | None = None, every_s: float = 2.0
 ) -> int:
     """Serve lag until SIGTERM or Ctrl-C; return the exit code."""

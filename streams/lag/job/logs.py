@@ -14,9 +14,9 @@ from kafka import KafkaConsumer, TopicPartition
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Progress
-from streams.broker.clients import consumer
+from streams.broker import consumer
 from streams.lag.commit_records import TOPIC, Committed, GroupPartition, committed_of, offsets_partition_of, place_of
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 PATIENCE_MS = 5_000  # with a broker that does not answer
 PROGRESS = b"@samples-"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from streams.lag.report import LagReport, PartitionLag
 from streams.lag.verdict import Verdict
-from streams.web.metrics import Metrics
+from streams.web import Metrics
 
 
 def _catch_up(one: PartitionLag) -> float | None:

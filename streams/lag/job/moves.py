@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from kafka import TopicPartition
 
-from streams.broker.topics import Found
+from streams.broker import Found
 from streams.lag.clocks import Clocks
 from streams.lag.commit_records import TOPIC, Committed, GroupPartition
 from streams.lag.facts import newest_last
 from streams.lag.job.broker import Broker
 from streams.lag.job.logs import CommitLog, ProgressLog
 from streams.lag.verdict import Window
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Settings, Topics
 
 
 @dataclass(frozen=True, slots=True)

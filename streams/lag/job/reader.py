@@ -19,7 +19,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from streams.broker.topics import Found
+from streams.broker import Found
 from streams.lag.commit_records import TOPIC
 from streams.lag.facts import Keeping, LogsView, facts_of, reading_from
 from streams.lag.job.broker import Broker
@@ -28,8 +28,7 @@ from streams.lag.job.logs import PATIENCE_MS
 from streams.lag.job.moves import CommitHistory, Watched
 from streams.lag.report import GroupLag, LagReport, partition_lag, without_leader
 from streams.lag.verdict import Window
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Settings, Topics
 
 CONFIG_S = 60.0  # topics' configs are asked for again after so long
 COMING = (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError)

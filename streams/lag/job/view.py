@@ -20,7 +20,7 @@ from rich.text import Text
 from streams.lag.job.reader import LagError, LagReader
 from streams.lag.report import GroupLag, LagReport, PartitionLag
 from streams.lag.verdict import Verdict, Window, spoken
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 FINE, BEHIND, UNKNOWN = 0, 1, 2  # exit codes
 STYLES = {
@@ -35,7 +35,7 @@ ENDLESS = 100_000  # columns
 HEADS = ("partition", "committed", "at", "end", "lag", "behind", "in/s", "out/s", "catch up", "kept for", "verdict")
 
 
-def run(
+def show_lag(
     settings: Settings,
     *,
     groups: Collection[str] = (),

@@ -26,11 +26,8 @@ from streams.learn.job.health import LearnHealth, add_web
 from streams.learn.job.owner import Store
 from streams.learn.job.rounds import HOPELESS, Delivered, Learning
 from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
-from streams.logs.record import LogRecord
-from streams.logs.source import SourceAway
-from streams.settings.checks import SettingsError
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.logs import LogRecord, SourceAway
+from streams.settings import Settings, SettingsError, Topics
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +174,7 @@ def credentials(client: Mapping[str, Any]) -> SASLCredentials | SSLCredentials |
     return SSLCredentials(client["ssl_context"]) if protocol == "SSL" else None
 
 
-def run(settings: Settings) -> int:
+def run_learn(settings: Settings) -> int:
     """Learn until SIGTERM; return the exit code. What cannot work is said in one line before anything starts."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the worker listens itself, there is nothing to end
     store = Store(settings)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streams.learn.job.rounds import Learning, in_thread
-from streams.web.metrics import CONTENT_TYPE, Metrics
+from streams.web import CONTENT_TYPE, Metrics
 
 STUCK_S = 60.0  # offsets that stand still for this long while there is lag
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from schemas.records import Snapshot
-from streams.parameters.chunks import Version
-from streams.parameters.snapshot import restore
-from streams.settings.bucket import Bucket
-from streams.web.metrics import Metrics
+from streams.parameters import Version, restore_model
+from streams.settings import Bucket
+from streams.web import Metrics
 
 MOST_BUCKETS = 100  # with more of them, those first by name are shown, and how many are left out
 LARGEST = 512  # the condition of a larger A takes too long
@@ -77,7 +76,7 @@ class ModelMetrics:
         bucket = self._buckets.get(snapshot.bucket)
         if bucket is None or not 0 < snapshot.dim <= LARGEST:
             return None
-        gram = getattr(restore(bucket, snapshot), "gram", None)
+        gram = getattr(restore_model(bucket, snapshot), "gram", None)
         if gram is None:  # pbm-ucb has none
             return None
         values = np.linalg.eigvalsh(gram)

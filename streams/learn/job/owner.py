@@ -9,19 +9,12 @@ from kafka import KafkaProducer, TopicPartition
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress, Snapshot
-from streams.broker.clients import admin, consumer, transactional
-from streams.broker.partitioner import partition_of
-from streams.broker.transactions import abandon, await_sent, commit_transaction
+from streams.broker import abandon, admin, await_sent, commit_transaction, consumer, partition_of, transactional
 from streams.learn.partition_learner import PartitionLearner, SamplesPartition
-from streams.logs.dead_letters import fitting
-from streams.logs.record import LogRecord
-from streams.parameters.chunks import split
-from streams.parameters.job.kafka import KafkaParameters
-from streams.parameters.snapshot import ConfigChanged, check_config
-from streams.parameters.source import SnapshotMissing
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.logs import LogRecord, cut_to_fit
+from streams.parameters import ConfigChanged, SnapshotMissing, check_config, split_snapshot
+from streams.parameters.job import KafkaParameters
+from streams.settings import Bucket, Settings, Topics
 
 log = logging.getLogger(__name__)
 
@@ -177,14 +170,14 @@ class PartitionOwner:
         producer.begin_transaction()
         sent = []
         for snapshot in snapshots:
-            for chunk in split(snapshot):
+            for chunk in split_snapshot(snapshot):
                 key = f"{chunk.bucket}#{chunk.chunk}" if chunk.chunk else chunk.bucket
                 sent.append(producer.send(topics.parameters, key=key.encode(), value=encode(chunk)))
         key = f"@samples-{progress.samples_partition}"
         sent.append(producer.send(topics.parameters, key=key.encode(), value=encode(progress)))
         for letter in refused:
             key = f"{letter.topic}-{letter.partition}"
-            sent.append(producer.send(topics.dead_letters, key=key.encode(), value=encode(fitting(letter))))
+            sent.append(producer.send(topics.dead_letters, key=key.encode(), value=encode(cut_to_fit(letter))))
         await_sent(sent, within_s=PATIENCE_MS / 1000)
         commit_transaction(producer, within_ms=PATIENCE_MS)
 

@@ -18,14 +18,11 @@ from schemas.records import Snapshot
 from streams.learn.job.metrics import ModelMetrics
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.partition_learner import Counts
-from streams.logs.record import LogRecord
-from streams.logs.source import SourceAway
-from streams.parameters.chunks import SnapshotCorrupt
-from streams.parameters.job.redis import RedisParameters
-from streams.parameters.snapshot import ConfigChanged
-from streams.parameters.source import SnapshotMissing
-from streams.settings.settings import Settings
-from streams.web.metrics import Metrics
+from streams.logs import LogRecord, SourceAway
+from streams.parameters import ConfigChanged, SnapshotCorrupt, SnapshotMissing
+from streams.parameters.job import RedisParameters
+from streams.settings import Settings
+from streams.web import Metrics
 
 log = logging.getLogger(__name__)
 

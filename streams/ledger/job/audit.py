@@ -10,14 +10,12 @@ import numpy as np
 
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, SampleBatch
-from streams.join.ledger import Ledger
+from streams.join import Ledger
 from streams.ledger.job.standing import join_commits
 from streams.ledger.lists import ListName, names
-from streams.logs.block import LogBlock
-from streams.logs.source import LogSource
-from streams.replay.job.replay import plan_of, replay
-from streams.settings.settings import Settings
-from streams.settings.topics import EVENTS
+from streams.logs import LogBlock, LogSource
+from streams.replay.job import plan_of, replay
+from streams.settings import EVENTS, Settings
 
 
 @dataclass(slots=True)

@@ -7,14 +7,12 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from streams.broker.clients import admin
-from streams.embedded.logs import committed
-from streams.join.commit import Commit
-from streams.logs.archive import Archive
-from streams.logs.job.kafka_source import KafkaSource
-from streams.logs.source import ArchiveSource, LogSource, SourceAway
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.broker import admin
+from streams.embedded import committed
+from streams.join import Commit
+from streams.logs import Archive, ArchiveSource, LogSource, SourceAway
+from streams.logs.job import KafkaSource
+from streams.settings import Settings, Topics
 
 
 def join_commits(source: LogSource) -> dict[int, Commit]:

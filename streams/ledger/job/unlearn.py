@@ -12,18 +12,14 @@ from kafka.errors import KafkaError
 from learner import Bandit
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import SampleBatch
-from streams.broker.clients import transactional
-from streams.broker.partitioner import partition_of
-from streams.broker.transactions import await_sent
-from streams.join.commit import Commit
-from streams.learn.partition_learner import samples_of
+from streams.broker import await_sent, partition_of, transactional
+from streams.join import Commit
+from streams.learn import samples_of
 from streams.ledger.job.standing import join_commits
 from streams.ledger.lists import NetLists, SamplePosition, by_record, take_back
-from streams.logs.job.kafka_source import KafkaSource
-from streams.logs.ranges import time_text
-from streams.logs.source import LogSource, SourceAway
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.logs import LogSource, SourceAway, time_text
+from streams.logs.job import KafkaSource
+from streams.settings import Settings, Topics
 
 _TRANSACTION_BYTES = 16 << 20
 

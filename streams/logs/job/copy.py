@@ -12,8 +12,7 @@ from streams.logs.archive import BLOCK_BYTES, Archive, ArchiveError, LogWriter
 from streams.logs.block import LogBlock
 from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.source import RangeError
-from streams.settings.settings import Settings
-from streams.settings.topics import TOPICS
+from streams.settings import TOPICS, Settings
 
 
 class Copied(NamedTuple):

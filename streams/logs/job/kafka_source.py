@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from streams.broker.clients import admin, consumer
+from streams.broker import admin, consumer
 from streams.logs.block import LogBlock
 from streams.logs.source import SETTLED_WITHIN_S, RangeError, SourceAway, TransactionOpen
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 _PATIENCE_S = 30.0
 

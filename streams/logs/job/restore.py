@@ -9,16 +9,13 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 from rich.progress import Progress
 
-from streams.broker.clients import admin, producer
-from streams.broker.topics import TopicsError
-from streams.broker.transactions import await_sent
+from streams.broker import TopicsError, admin, await_sent, producer
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError
 from streams.logs.job.copy import Copied
 from streams.logs.job.kafka_source import KafkaSource
 from streams.logs.record import LogRecord
 from streams.logs.source import SourceAway
-from streams.settings.settings import Settings
-from streams.settings.topics import EVENTS
+from streams.settings import EVENTS, Settings
 
 
 def restore(

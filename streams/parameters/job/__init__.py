@@ -1,1 +1,6 @@
-"""The edge of the room."""
+"""Snapshots on Kafka and in Redis."""
+
+from streams.parameters.job.kafka import KafkaParameters
+from streams.parameters.job.redis import RedisParameters
+
+__all__ = ["KafkaParameters", "RedisParameters"]

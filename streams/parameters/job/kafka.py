@@ -10,12 +10,11 @@ from kafka.errors import KafkaError
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Progress, Snapshot
-from streams.broker.clients import consumer
-from streams.logs.source import SourceAway
+from streams.broker import consumer
+from streams.logs import SourceAway
 from streams.parameters.chunks import Newest, SnapshotCorrupt, Version
 from streams.parameters.source import SnapshotMissing
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Settings, Topics
 
 
 class KafkaParameters:

@@ -9,9 +9,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from schemas.records import Snapshot
-from streams.logs.source import SourceAway
-from streams.parameters.chunks import Version, load
-from streams.settings.settings import Settings
+from streams.logs import SourceAway
+from streams.parameters.chunks import Version, load_snapshot
+from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class RedisParameters:
             raise SourceAway(f"Redis at {self.address} does not give {key}: {error}") from error
         if data is None:
             return None
-        snapshot = load(data)
+        snapshot = load_snapshot(data)
         return snapshot if after is None or snapshot.version > after else None
 
     def _fields(self, key: str, *names: str) -> list[bytes | None]:

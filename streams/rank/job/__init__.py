@@ -1,1 +1,6 @@
-"""The edge of the room."""
+"""A ranker that takes new snapshots over while it serves."""
+
+from streams.rank.job.metrics import health_of
+from streams.rank.job.ranker import Ranker
+
+__all__ = ["Ranker", "health_of"]

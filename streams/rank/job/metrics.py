@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from streams.web.health import Health
-from streams.web.metrics import Histogram, Metrics
+from streams.web import Health, Histogram, Metrics
 
 if TYPE_CHECKING:
     from streams.rank.job.ranker import Ranker

@@ -16,16 +16,19 @@ from numpy.typing import ArrayLike, NDArray
 from learner import PbmUcb
 from learner.bandits import LinearRanking
 from schemas.records import Snapshot
-from streams.logs.source import SourceAway
-from streams.parameters.chunks import SnapshotCorrupt, Version, name_of
-from streams.parameters.directory import DirectoryParameters
-from streams.parameters.job.kafka import KafkaParameters
-from streams.parameters.job.redis import RedisParameters
-from streams.parameters.snapshot import frozen
-from streams.parameters.source import SnapshotMissing, SnapshotSource
+from streams.logs import SourceAway
+from streams.parameters import (
+    DirectoryParameters,
+    SnapshotCorrupt,
+    SnapshotMissing,
+    SnapshotSource,
+    Version,
+    frozen_model,
+    name_of,
+)
+from streams.parameters.job import KafkaParameters, RedisParameters
 from streams.rank.job.metrics import health_of, latency, metrics_of
-from streams.settings.load import load
-from streams.settings.settings import Settings
+from streams.settings import Settings, load
 
 __all__ = ["Ranker", "health_of", "metrics_of"]
 
@@ -190,7 +193,7 @@ class Ranker:
     def _load(self, snapshot: Snapshot) -> Loaded:
         if snapshot.bucket != self.bucket:
             raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} lies where one of {self.bucket!r} should be")
-        model = frozen(snapshot)
+        model = frozen_model(snapshot)
         try:
             _ = model.theta  # solved now, so that no request waits for it
         except ArithmeticError as error:

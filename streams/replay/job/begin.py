@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streams.logs.files import replace_file
+from streams.logs import replace_file
 from streams.replay.job.part import ReplayError, ReplayPlan
 
 _FILE = "replay.json"

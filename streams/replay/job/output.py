@@ -11,21 +11,14 @@ from kafka.errors import KafkaError, for_code
 
 from schemas.codec import encode
 from schemas.records import Snapshot
-from streams.broker.clients import admin, producer
-from streams.broker.partitioner import partition_of
-from streams.broker.topics import topic_specs
-from streams.broker.transactions import await_sent
-from streams.logs.files import replace_file
-from streams.logs.job.kafka_source import KafkaSource
-from streams.logs.source import SourceAway
-from streams.parameters.chunks import SnapshotCorrupt, Version, name_of, split
-from streams.parameters.directory import DirectoryParameters
-from streams.parameters.snapshot import take_snapshot
+from streams.broker import admin, await_sent, partition_of, producer, topic_specs
+from streams.logs import SourceAway, replace_file
+from streams.logs.job import KafkaSource
+from streams.parameters import DirectoryParameters, SnapshotCorrupt, Version, name_of, split_snapshot, take_snapshot
 from streams.replay.compare import live_snapshots
 from streams.replay.job.part import ReplayPlan
 from streams.replay.job.replay import Replayed, ReplayError
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Settings, Topics
 
 
 def version_of(plan: ReplayPlan, bucket: str) -> Version:
@@ -117,7 +110,9 @@ def write_topic(settings: Settings, topic: str, snapshots: list[Snapshot]) -> No
         writer = producer(settings)
         try:
             sent = [
-                writer.send(topic, encode(chunk), _key(chunk)) for snapshot in snapshots for chunk in split(snapshot)
+                writer.send(topic, encode(chunk), _key(chunk))
+                for snapshot in snapshots
+                for chunk in split_snapshot(snapshot)
             ]
             await_sent(sent)
         finally:

@@ -16,20 +16,12 @@ import numpy as np
 from learner import Bandit
 from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch, StateArray
-from streams.events.acceptance import Acceptance
-from streams.join.commit import Commit
-from streams.join.ledger import Ledger
-from streams.join.merge import checkpoints, rebuild
-from streams.join.session_join import SessionJoin
-from streams.learn.partition_learner import samples_of
-from streams.logs.archive import Archive, ArchiveError
-from streams.logs.files import replace_file
-from streams.logs.job.kafka_source import KafkaSource
-from streams.logs.ranges import Range
-from streams.logs.source import ArchiveSource, LogSource, SourceAway
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import EVENTS
+from streams.events import Acceptance
+from streams.join import Commit, Ledger, SessionJoin, checkpoints, rebuild_join
+from streams.learn import samples_of
+from streams.logs import Archive, ArchiveError, ArchiveSource, LogSource, Range, SourceAway, replace_file
+from streams.logs.job import KafkaSource
+from streams.settings import EVENTS, Bucket, Settings
 
 SAVE_EVERY_S = 5.0
 
@@ -210,7 +202,7 @@ class PartReplay:
         def read(topic: str, start: int, stop: int) -> Any:
             return source.read(topic, self.partition, start, stop)
 
-        rebuild(join, commit, read)
+        rebuild_join(join, commit, read)
         stops = {topic: stop for topic, (_, stop) in bounds.items()}
         begun = sum(start for start, _ in bounds.values())
         for checkpoint in checkpoints(join, read, stops, finish=plan.finish):

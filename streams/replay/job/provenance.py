@@ -11,14 +11,12 @@ import numpy as np
 
 from learner import Bandit
 from schemas.records import Snapshot
-from streams.broker.partitioner import partition_of
-from streams.logs.ranges import Mark, Range
-from streams.logs.source import LogSource, RangeError
-from streams.parameters.chunks import Newest, Version
-from streams.parameters.snapshot import check_config, verify
+from streams.broker import partition_of
+from streams.logs import LogSource, Mark, Range, RangeError
+from streams.parameters import Newest, Version, check_config, verify
 from streams.replay.compare import published
 from streams.replay.job.replay import ReplayError, plan_of, replay
-from streams.settings.settings import Settings
+from streams.settings import Settings
 
 _NAME = re.compile(r"([A-Za-z0-9._-]+)[:@](\d+)\.(\d+)")
 

@@ -16,15 +16,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from learner import Bandit
-from streams.join.ledger import Ledger
-from streams.logs.archive import Archive
-from streams.logs.job.kafka_source import KafkaSource
-from streams.logs.ranges import Range
-from streams.logs.source import ArchiveSource, LogSource, RangeError
+from streams.join import Ledger
+from streams.logs import Archive, ArchiveSource, LogSource, Range, RangeError
+from streams.logs.job import KafkaSource
 from streams.replay.job.begin import begin, complete
 from streams.replay.job.part import Interrupted, Part, PartReplay, ReplayError, ReplayPlan
-from streams.settings.settings import Settings
-from streams.settings.topics import EVENTS
+from streams.settings import EVENTS, Settings
 
 __all__ = ["Interrupted", "ReplayError", "Replayed", "open_source", "plan_of", "replay"]
 

@@ -12,10 +12,10 @@ import pytest
 
 from learner import Samples
 from schemas.codec import encode
-from streams.parameters.directory import DirectoryParameters
-from streams.parameters.snapshot import take_snapshot
-from streams.rank.candidates import CandidateError, read_candidates
-from streams.settings.load import load
+from streams.parameters import DirectoryParameters, take_snapshot
+from streams.rank import read_candidates
+from streams.rank.candidates import CandidateError
+from streams.settings import load
 
 COMMANDS = ("demo", "up", "down", "topics", "join", "learn", "worker", "produce", "rank")
 TOML = """

@@ -9,11 +9,8 @@ from schemas.codec import encode
 from streams.dashboard import archive_source
 from streams.dashboard.archive_source import ArchiveFollower
 from streams.dashboard.job.state import State
-from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock
-from streams.logs.record import LogRecord
-from streams.logs.source import SourceAway
-from streams.settings.settings import Settings
+from streams.logs import Archive, LogBlock, LogRecord, LogWriter, SourceAway
+from streams.settings import Settings
 
 
 def write(archive, topic, records):

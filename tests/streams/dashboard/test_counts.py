@@ -18,7 +18,7 @@ from streams.dashboard.snapshots_view import Snapshots
 from streams.dashboard.source import Look, WeightedRecord
 from streams.dashboard.throughput import STREAMS, Throughput
 from streams.dashboard.timeline import Timeline
-from streams.logs.record import LogRecord
+from streams.logs import LogRecord
 
 NOW = 1_700_000_000_000
 

@@ -8,11 +8,11 @@ from shown import NOW, batch, buckets, impression, loop_of, snapshot, state
 
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
-from streams.dashboard.feed import BY_ROW, Feed
+from streams.dashboard.job.feed import BY_ROW, Feed
 from streams.dashboard.job.state import PageView, State
 from streams.dashboard.source import Look, WeightedRecord
-from streams.logs.record import LogRecord
-from streams.settings.settings import Settings
+from streams.logs import LogRecord
+from streams.settings import Settings
 
 
 def look(number, *, bucket="b00", lists=2):

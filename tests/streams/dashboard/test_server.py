@@ -9,8 +9,7 @@ import pytest
 from shown import state
 
 from streams.dashboard.job.server import PAGES, DashboardServer
-from streams.web.access import Access
-from streams.web.server import WebError
+from streams.web import Access, WebError
 
 
 def get(server, path, headers=None):

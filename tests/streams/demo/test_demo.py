@@ -5,16 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from streams.demo.play import DemoError, balance, run
+from streams.demo import run_demo
+from streams.demo.play import DemoError, balance
 from streams.demo.scores import lift_of
-from streams.join.ledger import Ledger
+from streams.join import Ledger
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     """Two small demos with the same seed: their scores and their folders."""
     folders = [tmp_path_factory.mktemp("demo") for _ in range(2)]
-    return [run(lists=6000, seed=1, out=folder) for folder in folders], folders
+    return [run_demo(lists=6000, seed=1, out=folder) for folder in folders], folders
 
 
 def test_the_same_seed_gives_the_same_numbers(played):
@@ -28,7 +29,7 @@ def test_a_folder_that_no_demo_made_is_left_alone(tmp_path):
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "server.log").write_text("keep")
     with pytest.raises(DemoError, match=r"holds 'server\.log', which no demo has made; take another --out"):
-        run(lists=600, seed=1, out=tmp_path)
+        run_demo(lists=600, seed=1, out=tmp_path)
     assert (tmp_path / "log" / "server.log").read_text() == "keep"
 
 
@@ -51,8 +52,8 @@ def test_the_report_is_one_page_with_its_pictures_inside(played):
 
 def test_a_second_demo_in_the_same_folder_starts_anew(played, tmp_path):
     (expected, _), _ = played
-    run(lists=600, seed=5, out=tmp_path)
-    assert run(lists=6000, seed=1, out=tmp_path) == expected
+    run_demo(lists=600, seed=5, out=tmp_path)
+    assert run_demo(lists=6000, seed=1, out=tmp_path) == expected
 
 
 def test_the_balance_names_what_there_was():

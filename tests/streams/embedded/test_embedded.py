@@ -19,12 +19,11 @@ from learner import Samples
 from schemas.codec import decode
 from schemas.records import Click, DeadLetter, Impression
 from streams.embedded.job import Embedded, StepFailed
-from streams.events.events import Event
+from streams.events import Event
 from streams.events.job.produce import simulated
-from streams.logs.archive import Archive, ArchiveError
-from streams.parameters.directory import DirectoryParameters
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
+from streams.logs import Archive, ArchiveError
+from streams.parameters import DirectoryParameters
+from streams.settings import Bucket, Settings
 
 K, DIM, START = 4, 3, 1_700_000_000_000
 TABLE = np.tril(np.full((K, K), 0.6))

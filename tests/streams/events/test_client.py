@@ -14,14 +14,13 @@ from rich.console import Console
 from schemas.codec import Codec
 from schemas.known import SCHEMAS
 from schemas.records import Click, Impression
-from streams.broker.clients import admin
+from streams.broker import admin
 from streams.commands.progress import bar
-from streams.events.events import click_of, impression_of, read_events
+from streams.events import read_events
+from streams.events.events import click_of, impression_of
+from streams.events.job import DeliveryError, EventWriter
 from streams.events.job.produce import produce, simulated
-from streams.events.job.writer import DeliveryError, EventWriter
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
-from streams.settings.topics import Topics
+from streams.settings import Bucket, Settings, Topics
 
 NAMES = {"impression_id": "i1", "session_id": "s1", "bucket": "main", "user_id": "u1", "shown_at_ms": 1000}
 TAP = {"impression_id": "i1", "session_id": "s1", "position": 2, "clicked_at_ms": 1500}

@@ -22,7 +22,7 @@ from join_world import (
 )
 
 from schemas.records import Click, Impression
-from streams.events.acceptance import Acceptance
+from streams.events import Acceptance
 from streams.join import clock as log_clock
 
 names = st.sampled_from(["i", "j", "k"])

@@ -10,18 +10,15 @@ from exposition import parse
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events.acceptance import Acceptance
-from streams.join.checkpoint import Checkpoint
-from streams.join.commit import Commit
+from streams.events import Acceptance
+from streams.join import Checkpoint, Commit, Ledger, SessionJoin
 from streams.join.job.metrics import MOST_REASONS, JoinMetrics, label_of
 from streams.join.job.partition import PartitionJoin
 from streams.join.job.watch import JoinWatch
-from streams.join.ledger import Ledger
-from streams.join.session_join import SessionJoin
 from streams.learn.job.metrics import MOST_BUCKETS, ModelMetrics
-from streams.parameters.snapshot import take_snapshot
-from streams.settings.bucket import Bucket
-from streams.web.metrics import Metrics
+from streams.parameters import take_snapshot
+from streams.settings import Bucket
+from streams.web import Metrics
 
 BUCKETS = {"a": Bucket("a", dim=2, positions=3), "p": Bucket("p", "pbm-ucb", 0, 3, examination=np.ones(3))}
 AT = 1_000_000

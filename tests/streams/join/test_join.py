@@ -8,11 +8,10 @@ from join_events import BUCKET, FUTURE, T0, WAIT, World
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events.acceptance import Acceptance
-from streams.events.sizes import MAX_RECORD_BYTES
-from streams.join.commit import MAX_METADATA_BYTES, BadCommit, Commit
-from streams.join.session_join import SessionJoin
-from streams.logs.record import LogRecord
+from streams.events import MAX_RECORD_BYTES, Acceptance
+from streams.join import BadCommit, Commit, SessionJoin
+from streams.join.commit import MAX_METADATA_BYTES
+from streams.logs import LogRecord
 
 ARRIVALS = {
     "none": ([], [0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]),

@@ -7,12 +7,12 @@ from join_events import BUCKET, FUTURE, LATENESS, T0, WAIT, World
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events.acceptance import Acceptance
+from streams.events import Acceptance
+from streams.join import Commit, SessionJoin
 from streams.join import commit as offsets
-from streams.join.commit import MAX_METADATA_BYTES, Commit
-from streams.join.session_join import SessionJoin
-from streams.logs.record import LogRecord
-from streams.settings.bucket import Bucket
+from streams.join.commit import MAX_METADATA_BYTES
+from streams.logs import LogRecord
+from streams.settings import Bucket
 
 
 def test_a_list_closed_under_other_rules_takes_no_correction():

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.lag import Window
 from streams.lag.report import GroupLag, LagReport, partition_lag, rate
-from streams.lag.verdict import Facts, OffsetAt, OpenTransaction, Verdict, Window, behind_since, judge, offset_at
+from streams.lag.verdict import Facts, OffsetAt, OpenTransaction, Verdict, behind_since, judge, offset_at
 
 NOW = 100_000
 WINDOW = Window(span_s=30, commits=10)

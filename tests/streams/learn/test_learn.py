@@ -9,12 +9,10 @@ from sample_batches import DIM, K, all_algorithms, make_batch, pack
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress
-from streams.learn.partition_learner import PartitionLearner, SamplesPartition, samples_of
-from streams.logs.dead_letters import fitting
-from streams.logs.record import LogRecord
-from streams.parameters.chunks import SnapshotCorrupt
-from streams.parameters.snapshot import ConfigChanged
-from streams.settings.bucket import Bucket
+from streams.learn import PartitionLearner, SamplesPartition, samples_of
+from streams.logs import LogRecord, cut_to_fit
+from streams.parameters import ConfigChanged, SnapshotCorrupt
+from streams.settings import Bucket
 
 BUCKETS = all_algorithms()
 TABLE = BUCKETS["ubm"].examination
@@ -116,13 +114,15 @@ def test_what_was_refused_once_has_one_dead_letter_even_when_it_is_read_again():
 
 def test_a_dead_letter_fits_a_record_whatever_it_quotes():
     large = "ß" * 600_000
-    letter = fitting(DeadLetter("samples", 0, 1, 2, b"k" * 700_000, large.encode(), f"bucket {large!r} is not learned"))
+    letter = cut_to_fit(
+        DeadLetter("samples", 0, 1, 2, b"k" * 700_000, large.encode(), f"bucket {large!r} is not learned")
+    )
     assert len(encode(letter)) < 1_000_000
     assert letter.reason.startswith("bucket 'ßß")
     assert "is not learned" in letter.reason
     assert letter.reason.endswith("(the first 900000 of 1200000 bytes of its value)")
     small = DeadLetter("samples", 0, 1, 2, None, b"?", "unreadable")
-    assert fitting(small) == small
+    assert cut_to_fit(small) == small
 
 
 def test_only_changed_buckets_are_published_and_new_ones_at_once():

@@ -11,14 +11,13 @@ from sample_batches import all_algorithms, make_batch
 
 from learner import Samples
 from schemas.codec import encode
+from streams.learn import PartitionLearner, SamplesPartition
 from streams.learn.job.health import STUCK_S, LearnHealth
 from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.rounds import AssignedPartition, Delivered, Learning
-from streams.learn.partition_learner import PartitionLearner, SamplesPartition
-from streams.logs.record import LogRecord
-from streams.parameters.snapshot import take_snapshot
-from streams.settings.bucket import Bucket
-from streams.settings.settings import Settings
+from streams.logs import LogRecord
+from streams.parameters import take_snapshot
+from streams.settings import Bucket, Settings
 
 
 async def no_seek(partition, offset):

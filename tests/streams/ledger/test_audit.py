@@ -8,12 +8,11 @@ from replay_runs import LISTS, SETTINGS, play, rewrite
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams.broker.partitioner import partition_of
-from streams.ledger.job.audit import audit
+from streams.broker import partition_of
+from streams.ledger.job import audit
 from streams.ledger.lists import take_back
-from streams.logs.archive import Archive
-from streams.logs.record import LogRecord
-from streams.replay.job.replay import open_source
+from streams.logs import Archive, LogRecord
+from streams.replay.job import open_source
 
 
 @pytest.fixture(scope="module")

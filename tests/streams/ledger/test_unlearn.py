@@ -8,14 +8,12 @@ from replay_runs import SETTINGS, START, play
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams.learn.partition_learner import samples_of
-from streams.ledger.job.standing import join_commits
-from streams.ledger.job.unlearn import UnlearnError, batches_of, effect, plan_unlearning
+from streams.learn import samples_of
+from streams.ledger.job import batches_of, effect, join_commits, plan_unlearning
+from streams.ledger.job.unlearn import UnlearnError
 from streams.ledger.lists import NetLists, NotOnce, names, take_back
-from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock
-from streams.logs.record import LogRecord
-from streams.replay.job.replay import open_source, plan_of, replay
+from streams.logs import Archive, LogBlock, LogRecord, LogWriter
+from streams.replay.job import open_source, plan_of, replay
 
 WAVE = {"from_ms": START + 10_000, "to_ms": START + 25_000}
 

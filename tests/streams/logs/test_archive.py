@@ -11,11 +11,11 @@ import time
 import fastavro
 import pytest
 
+from streams.logs import Archive, ArchivedLog, ArchiveError, LogBlock, LogRecord, LogWriter
 from streams.logs import archive as archive_module
-from streams.logs.archive import Archive, ArchiveCorrupt, ArchivedLog, ArchiveError, LogWriter
-from streams.logs.block import SCHEMA, LogBlock
+from streams.logs.archive import ArchiveCorrupt
+from streams.logs.block import SCHEMA
 from streams.logs.compression import CODECS, MAX_BLOCK_BYTES, CodecError, codec_named, default_codec
-from streams.logs.record import LogRecord
 from streams.logs.segment import Segment
 
 

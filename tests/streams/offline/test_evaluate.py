@@ -16,12 +16,8 @@ from streams.commands.main import cli
 from streams.offline.judge_view import EvaluateError, Request, as_json, chosen, evaluate, show
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay
-from streams.parameters.chunks import SnapshotCorrupt
-from streams.parameters.directory import DirectoryParameters
-from streams.parameters.snapshot import take_snapshot
-from streams.parameters.source import SnapshotMissing
-from streams.settings.bucket import Bucket
-from streams.settings.examination import write_examination
+from streams.parameters import DirectoryParameters, SnapshotCorrupt, SnapshotMissing, take_snapshot
+from streams.settings import Bucket, write_examination
 
 K, ITEMS = 3, 5
 TABLE = browsing_table(K)

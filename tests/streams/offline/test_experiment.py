@@ -11,8 +11,8 @@ from learner.experiments.online import Online
 from learner.experiments.policies import BEYOND, PAPER
 from learner.experiments.taobao import Taobao, shop_of
 from streams.offline.encoder_training import train
-from streams.offline.experiment import ExperimentPlan, conduct, pool, run_yandex
 from streams.offline.experiment_report import write_report
+from streams.offline.job import ExperimentPlan, conduct, pool, run_yandex
 from streams.offline.logs import LogError
 
 

@@ -12,11 +12,11 @@ from learner.click_models import DCM
 from learner.click_models.implied import examination_of
 from learner.simulate import Users, browsing_table
 from streams.commands.main import cli
+from streams.offline import run_fit, svg_map
 from streams.offline.fit import fit
-from streams.offline.fit_view import run, verdict
-from streams.offline.heat_map import svg_map
+from streams.offline.fit_view import verdict
 from streams.offline.logs import LogError, read_logs
-from streams.settings.examination import read_examination
+from streams.settings import read_examination
 
 TABLE = browsing_table(4)
 GAMMA = np.array([1.0, 0.8, 0.7, 0.5, 0.4, 0.3])  # one item everybody likes, so that w is known and not only its ratios
@@ -44,7 +44,7 @@ def quiet():
 
 def test_the_users_table_comes_out_and_can_be_set(log, tmp_path):
     console = quiet()
-    found = run(log, model="ubm", out=tmp_path / "table.json", picture=tmp_path / "map.svg", console=console)
+    found = run_fit(log, model="ubm", out=tmp_path / "table.json", picture=tmp_path / "map.svg", console=console)
     assert np.abs(found.examination - TABLE).max() < 0.08
     np.testing.assert_array_equal(read_examination(tmp_path / "table.json"), found.examination)
     assert found.observations[0, 0] == 6000

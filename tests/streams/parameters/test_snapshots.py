@@ -10,9 +10,17 @@ from sample_batches import all_algorithms, make_batch
 from learner import PbmUcb, Samples
 from schemas.codec import MAX_BYTES, decode, encode
 from schemas.records import Snapshot, StateArray
-from streams.parameters.chunks import SnapshotCorrupt, join, load, newest, split
-from streams.parameters.snapshot import frozen, restore, take_snapshot, verify
-from streams.settings.bucket import Bucket
+from streams.parameters import (
+    SnapshotCorrupt,
+    frozen_model,
+    load_snapshot,
+    restore_model,
+    split_snapshot,
+    take_snapshot,
+    verify,
+)
+from streams.parameters.chunks import join_chunks, newest
+from streams.settings import Bucket
 
 BUCKETS = all_algorithms()
 
@@ -31,14 +39,14 @@ def test_a_model_survives_its_record(name):
     snapshot = snapshot_of(BUCKETS[name])
     again = decode(encode(snapshot), Snapshot)
     assert again == snapshot
-    assert restore(BUCKETS[name], again).sha256() == snapshot.sha256
-    np.testing.assert_array_equal(again.theta_array, restore(BUCKETS[name], again).theta)
+    assert restore_model(BUCKETS[name], again).sha256() == snapshot.sha256
+    np.testing.assert_array_equal(again.theta_array, restore_model(BUCKETS[name], again).theta)
 
 
 @pytest.mark.parametrize("name", BUCKETS)
 def test_a_snapshot_ranks_as_its_model_without_the_table(name):
     snapshot = snapshot_of(BUCKETS[name])
-    model, alone = restore(BUCKETS[name], snapshot), frozen(snapshot)
+    model, alone = restore_model(BUCKETS[name], snapshot), frozen_model(snapshot)
     rng = np.random.default_rng(3)
     candidates, items = rng.uniform(-0.5, 0.5, (200, 3)), rng.integers(0, 1000, 200)
     np.testing.assert_array_equal(alone.rank(candidates, size=9, items=items), model.rank(candidates, 9, items=items))
@@ -55,21 +63,21 @@ def many_items(count: int) -> tuple[Bucket, Snapshot]:
 
 def test_what_is_too_large_travels_in_chunks_in_any_order():
     bucket, snapshot = many_items(100_000)
-    chunks = split(snapshot)
+    chunks = split_snapshot(snapshot)
     assert len(chunks) > 3
     assert all(len(encode(chunk)) < 900_000 for chunk in chunks)
     assert all((chunk.bucket, chunk.version) == ("many", (1, 1)) for chunk in chunks)
     random.Random(1).shuffle(chunks)
     found = newest(decode(encode(chunk), Snapshot) for chunk in chunks)
     assert found == {"many": snapshot}
-    assert restore(bucket, found["many"]).sha256() == snapshot.sha256
+    assert restore_model(bucket, found["many"]).sha256() == snapshot.sha256
     assert len(encode(snapshot)) > MAX_BYTES
-    assert load(encode(snapshot)) == snapshot
+    assert load_snapshot(encode(snapshot)) == snapshot
 
 
 def test_a_small_snapshot_is_one_record():
     snapshot = snapshot_of(BUCKETS["ubm"])
-    assert split(snapshot) == [snapshot]
+    assert split_snapshot(snapshot) == [snapshot]
 
 
 def test_the_newest_whole_snapshot_wins_whatever_the_order():
@@ -85,10 +93,10 @@ def test_the_newest_whole_snapshot_wins_whatever_the_order():
 def test_chunks_that_are_missing_leave_the_older_snapshot():
     _, snapshot = many_items(60_000)
     before = replace(snapshot_of(BUCKETS["pbm"]), bucket="many", epoch=1, samples_offset=0)
-    chunks = split(snapshot)
+    chunks = split_snapshot(snapshot)
     assert newest([before, *chunks[1:]]) == {"many": before}
     with pytest.raises(SnapshotCorrupt, match="chunks"):
-        join(chunks[1:])
+        join_chunks(chunks[1:])
 
 
 def flipped(snapshot: Snapshot) -> Snapshot:
@@ -113,7 +121,7 @@ DAMAGE = {
 def test_damage_is_noticed(damage):
     good = snapshot_of(BUCKETS["ubm"])
     verify(good)
-    for use in (verify, frozen, lambda snapshot: restore(BUCKETS["ubm"], snapshot)):
+    for use in (verify, frozen_model, lambda snapshot: restore_model(BUCKETS["ubm"], snapshot)):
         with pytest.raises(SnapshotCorrupt, match="ubm@1"):
             use(damage(good))
 
@@ -125,4 +133,4 @@ def test_sums_that_cannot_be_solved_are_still_kept():
     model.learn(replace(samples, sign=-np.ones(50, dtype=np.int64)))
     snapshot = take_snapshot(model, bucket, samples_offset=1, topic_id="t", partition=0, published_at_ms=0)
     assert snapshot.theta == b""
-    assert restore(bucket, snapshot).sha256() == snapshot.sha256
+    assert restore_model(bucket, snapshot).sha256() == snapshot.sha256

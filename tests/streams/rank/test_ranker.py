@@ -10,12 +10,9 @@ import pytest
 from sample_batches import all_algorithms, make_batch
 
 from schemas.codec import encode
-from streams.logs.source import SourceAway
-from streams.parameters.chunks import SnapshotCorrupt
-from streams.parameters.directory import DirectoryParameters
-from streams.parameters.snapshot import take_snapshot
-from streams.parameters.source import SnapshotMissing
-from streams.rank.job.ranker import Ranker
+from streams.logs import SourceAway
+from streams.parameters import DirectoryParameters, SnapshotCorrupt, SnapshotMissing, take_snapshot
+from streams.rank.job import Ranker
 
 BUCKET = all_algorithms()["ubm"]
 CANDIDATES = np.random.default_rng(5).uniform(-0.5, 0.5, (100, 3))

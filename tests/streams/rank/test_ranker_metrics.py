@@ -11,11 +11,11 @@ from exposition import parse
 from sample_batches import all_algorithms, make_batch
 
 from schemas.codec import encode
-from streams.logs.source import SourceAway
-from streams.parameters.directory import DirectoryParameters
-from streams.parameters.snapshot import take_snapshot
-from streams.rank.job.ranker import Ranker, health_of, metrics_of
-from streams.web.metrics import Histogram
+from streams.logs import SourceAway
+from streams.parameters import DirectoryParameters, take_snapshot
+from streams.rank.job import Ranker
+from streams.rank.job.ranker import health_of, metrics_of
+from streams.web import Histogram
 
 BUCKETS = all_algorithms()
 CANDIDATES = np.random.default_rng(5).uniform(-0.5, 0.5, (100, 3))

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from streams.commands.errors import explained
 from streams.commands.main import cli
-from streams.logs.archive import Archive
-from streams.rank.job.ranker import Ranker
+from streams.logs import Archive
+from streams.rank.job import Ranker
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,11 @@ import pytest
 from replay_runs import DIM, SETTINGS, START, hashes, live, rewrite
 
 from schemas.codec import encode
-from streams.logs.archive import Archive, ArchiveCorrupt
-from streams.logs.ranges import Mark, Range
-from streams.logs.source import RangeError
-from streams.rank.candidates import Candidates
-from streams.replay.compare import compare, snapshots_in
-from streams.replay.job.output import snapshots_of, write_directory
-from streams.replay.job.replay import ReplayError, open_source, plan_of, replay
+from streams.logs import Archive, Mark, Range, RangeError
+from streams.logs.archive import ArchiveCorrupt
+from streams.rank import Candidates
+from streams.replay import compare, snapshots_in
+from streams.replay.job import ReplayError, open_source, plan_of, replay, snapshots_of, write_directory
 
 
 def doubled(records: list) -> list:

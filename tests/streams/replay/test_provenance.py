@@ -8,14 +8,10 @@ from replay_runs import SETTINGS, play, rewrite
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
-from streams.logs.archive import Archive, LogWriter
-from streams.logs.block import LogBlock
-from streams.logs.record import LogRecord
-from streams.logs.source import RangeError
-from streams.parameters.chunks import split
-from streams.parameters.snapshot import ConfigChanged
-from streams.replay.job.provenance import NotTheSame, Wanted, rebuild
-from streams.replay.job.replay import ReplayError, open_source
+from streams.logs import Archive, LogBlock, LogRecord, LogWriter, RangeError
+from streams.parameters import ConfigChanged, split_snapshot
+from streams.replay.job import ReplayError, Wanted, open_source, rebuild
+from streams.replay.job.provenance import NotTheSame
 
 UBM = "ubm"
 
@@ -30,12 +26,12 @@ def run(tmp_path_factory):
     records = [
         LogRecord(0, 0, chunk.bucket.encode(), encode(chunk))
         for one in snapshots
-        for chunk in split(one, chunk_bytes=900)
+        for chunk in split_snapshot(one, chunk_bytes=900)
     ]
     writer = LogWriter(archive.log("parameters", 0))
     writer.append(LogBlock.of([record._replace(offset=number) for number, record in enumerate(records)]))
     writer.close()
-    assert any(len(split(one, chunk_bytes=900)) > 1 for one in snapshots)
+    assert any(len(split_snapshot(one, chunk_bytes=900)) > 1 for one in snapshots)
     return folder, snapshots
 
 

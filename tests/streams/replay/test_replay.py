@@ -17,14 +17,22 @@ from replay_runs import SETTINGS, START, K, hashes, live, rewrite
 
 from schemas.codec import decode
 from schemas.records import SampleBatch
-from streams.logs.archive import Archive
-from streams.logs.ranges import Mark, Range
-from streams.rank.job.ranker import Ranker
+from streams.logs import Archive, Mark, Range
+from streams.rank.job import Ranker
+from streams.replay.job import (
+    Interrupted,
+    ReplayError,
+    check_newer,
+    in_directory,
+    open_source,
+    plan_of,
+    replay,
+    snapshots_of,
+    write_directory,
+)
 from streams.replay.job import part as replay_part
-from streams.replay.job.output import check_newer, in_directory, snapshots_of, write_directory
 from streams.replay.job.part import samples_of
-from streams.replay.job.replay import Interrupted, ReplayError, open_source, plan_of, replay
-from streams.settings.bucket import Bucket
+from streams.settings import Bucket
 
 
 @pytest.mark.parametrize("samples", [False, True], ids=["events", "samples"])

@@ -8,10 +8,8 @@ import pytest
 
 from learner import ALGORITHMS
 from learner.browsing import table_hash
-from streams.settings.bucket import Bucket
-from streams.settings.examination import read_examination, write_examination
-from streams.settings.load import load
-from streams.settings.settings import Settings, SettingsError
+from streams.settings import Bucket, Settings, load, read_examination, write_examination
+from streams.settings.settings import SettingsError
 
 TABLE = np.tril(np.linspace(0.1, 0.9, 9).reshape(3, 3))
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from streams.split.users import bucket_of
+from streams.split import bucket_of
 
 USERS = [f"user-{number}" for number in range(20_000)]
 

@@ -9,9 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from streams.web.health import Health
-from streams.web.metrics import CONTENT_TYPE, Metrics
-from streams.web.server import WebError
+from streams.web import CONTENT_TYPE, Health, Metrics, WebError
 
 
 def get(url: str) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from threading import Thread
 
 import pytest
 
-from streams.web.metrics import Metrics
+from streams.web import Metrics
 
 
 def shown(metrics: Metrics) -> list[str]:
