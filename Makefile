@@ -11,9 +11,10 @@ demo: .venv/installed ## the five bandits in a closed loop with simulated users;
 test: .venv/installed lint ## every test
 	$(BIN)/pytest
 
-lint: .venv/installed ## format, lint and types
+lint: .venv/installed ## format, lint, what imports what, and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	PYTHONPATH=tests/support $(BIN)/lint-imports
 	$(BIN)/mypy
 
 bench: .venv/installed ## every benchmark, peers beside us in the same run

@@ -80,13 +80,13 @@ def evaluate(
     """
     from rich.console import Console
 
-    from streams.offline import judge_view as work
+    from streams.offline import EvaluationRequest, chosen_estimators, evaluate_policy, evaluation_json, show_evaluation
 
-    report = work.evaluate(
-        work.Request(
+    report = evaluate_policy(
+        EvaluationRequest(
             logs,
             policy,
-            work.chosen([each.value for each in estimator or [EstimatorName.ubm_ips]]),
+            chosen_estimators([each.value for each in estimator or [EstimatorName.ubm_ips]]),
             bucket=bucket,
             table=table,
             size=size,
@@ -99,9 +99,9 @@ def evaluate(
         )
     )
     if as_json:
-        print(work.as_json(report))
+        print(evaluation_json(report))
     else:
-        work.show(report, Console())
+        show_evaluation(report, Console())
 
 
 @commands.command()
@@ -114,17 +114,17 @@ def experiment(
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
 ) -> None:
     """Redo an experiment of the paper: tables, intervals and curves as HTML, PNG, Markdown, JSON and CSV."""
-    from streams.offline import job as work
+    from streams.offline.job import run_online, run_taobao, run_yandex
 
     folder = out or Path(f"experiment-{name}")
     more = {} if rounds is None else {"rounds": rounds}
     if name == "yandex":
         if logs is None:
             raise ExperimentError("glimpse experiment yandex needs a click log: --logs pages.jsonl.gz")
-        work.run_yandex(logs, folder, seeds=seeds, workers=workers, **more)
+        run_yandex(logs, folder, seeds=seeds, workers=workers, **more)
     elif name == "taobao":
-        work.run_taobao(folder, seeds=seeds, workers=workers, **more)
+        run_taobao(folder, seeds=seeds, workers=workers, **more)
     elif name == "online":
-        work.run_online(folder, seeds=seeds, workers=workers, **more)
+        run_online(folder, seeds=seeds, workers=workers, **more)
     else:
         raise ExperimentError(f"there are the experiments yandex, taobao and online; {name!r} is none of them")

@@ -35,16 +35,18 @@ def produce(
     from rich.console import Console
 
     from streams.events import read_events
-    from streams.events.job import produce as work
+    from streams.events.job import produce_events, simulated_events
 
     settings = with_buckets(config)
     console = Console(stderr=True)
     try:
         if file is None:
-            done = work.produce(settings, work.simulated(settings, lists, seed=seed), rate=rate, progress=bar(console))
+            done = produce_events(
+                settings, simulated_events(settings, lists, seed=seed), rate=rate, progress=bar(console)
+            )
         else:
             events = read_events(file, name=f"{file.name} line")
-            done = work.produce(settings, events, rate=rate, restamp=restamp, progress=bar(console))
+            done = produce_events(settings, events, rate=rate, restamp=restamp, progress=bar(console))
     except ValueError as error:  # of a line, or of an option
         raise CommandError(str(error)) from error
     note(f"{done.impressions} impressions and {done.clicks} clicks in {done.seconds:.1f} s")

@@ -31,13 +31,13 @@ def up(folder: Folder = Path(".glimpse"), docker: Docker = False) -> None:
     In a shell: eval "$(glimpse up)". Kafka's jars are fetched once through mvn; a server that GLIMPSE_KAFKA or
     GLIMPSE_REDIS names is used instead of an own one. Running it again starts only what does not run.
     """
-    from streams.local import up as local
+    from streams.local import Addresses, compose, start_servers
 
     if docker:
-        local.compose("up", "--detach", "--wait", "kafka", "redis", say=note)
-        addresses = local.Addresses(kafka="127.0.0.1:9092", redis="redis://127.0.0.1:6379/0")
+        compose("up", "--detach", "--wait", "kafka", "redis", say=note)
+        addresses = Addresses(kafka="127.0.0.1:9092", redis="redis://127.0.0.1:6379/0")
     else:
-        addresses = local.up(folder, environ=os.environ, say=note)
+        addresses = start_servers(folder, environ=os.environ, say=note)
     print(addresses.exports())
     note("next: glimpse topics")
 
@@ -49,12 +49,12 @@ def down(
     delete: Annotated[bool, typer.Option("--delete", help="Remove the data too: topics and keys are gone.")] = False,
 ) -> None:
     """Stop what `glimpse up` started; the data stays for the next time unless told otherwise."""
-    from streams.local import up as local
+    from streams.local import compose, stop_servers
 
     if docker:
-        local.compose("down", *(["--volumes"] if delete else []), say=note)
+        compose("down", *(["--volumes"] if delete else []), say=note)
     else:
-        local.down(folder, delete=delete, say=note)
+        stop_servers(folder, delete=delete, say=note)
 
 
 @commands.command()

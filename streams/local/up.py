@@ -29,7 +29,7 @@ class Addresses:
         return f"export GLIMPSE_KAFKA={self.kafka}\nexport GLIMPSE_REDIS={self.redis}"
 
 
-def up(folder: Path, *, environ: Mapping[str, str], say: Say) -> Addresses:
+def start_servers(folder: Path, *, environ: Mapping[str, str], say: Say) -> Addresses:
     """Start what does not run yet, and return where all is; a server named in the environment is used as it is."""
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "lock"):
@@ -53,7 +53,7 @@ def up(folder: Path, *, environ: Mapping[str, str], say: Say) -> Addresses:
     return Addresses(**addresses)
 
 
-def down(folder: Path, *, delete: bool, say: Say) -> None:
+def stop_servers(folder: Path, *, delete: bool, say: Say) -> None:
     """Stop what ``up`` started in ``folder``, and with ``delete`` remove the data too."""
     if not folder.exists():
         say(f"nothing was started in {folder}")

@@ -2,5 +2,20 @@
 
 from streams.offline.fit_view import run_fit
 from streams.offline.heat_map import svg_map
+from streams.offline.judge_view import (
+    EvaluationRequest,
+    chosen_estimators,
+    evaluate_policy,
+    evaluation_json,
+    show_evaluation,
+)
 
-__all__ = ["run_fit", "svg_map"]
+__all__ = [
+    "EvaluationRequest",
+    "chosen_estimators",
+    "evaluate_policy",
+    "evaluation_json",
+    "run_fit",
+    "show_evaluation",
+    "svg_map",
+]

@@ -24,7 +24,7 @@ class EvaluateError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EvaluationRequest:
     """What to judge, and how."""
 
     logs: Path
@@ -53,7 +53,7 @@ class EvaluationReport:
     failed: dict[str, str]
 
 
-def evaluate(request: Request) -> EvaluationReport:
+def evaluate_policy(request: EvaluationRequest) -> EvaluationReport:
     """Return what a snapshot's policy would have earned on a log; one estimator alone may fail, of many not all."""
     logs = read_logs(request.logs)
     snapshot = read_snapshot(request.policy, request.bucket)
@@ -82,7 +82,7 @@ def evaluate(request: Request) -> EvaluationReport:
         raise EvaluateError(str(error)) from error
 
 
-def show(report: EvaluationReport, console: Console) -> None:
+def show_evaluation(report: EvaluationReport, console: Console) -> None:
     """Print a report for people."""
     table = Table(
         title=f"{report.policy} on {report.lists} logged lists in {report.contexts} contexts",
@@ -109,7 +109,7 @@ def show(report: EvaluationReport, console: Console) -> None:
         console.print(f"no estimate: {name}: {reason}", markup=False, highlight=False)
 
 
-def as_json(report: EvaluationReport) -> str:
+def evaluation_json(report: EvaluationReport) -> str:
     """Return a report as one line for programs."""
     return json.dumps(
         {
@@ -130,7 +130,7 @@ def as_json(report: EvaluationReport) -> str:
     )
 
 
-def chosen(estimators: list[str]) -> tuple[str, ...]:
+def chosen_estimators(estimators: list[str]) -> tuple[str, ...]:
     """Return the estimators that were asked for, all for ``all``."""
     return tuple(ESTIMATORS) if "all" in estimators else tuple(dict.fromkeys(estimators))
 

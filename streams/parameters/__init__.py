@@ -1,13 +1,15 @@
 """Snapshots of what was learned, and the places that keep them."""
 
-from streams.parameters.chunks import Newest, SnapshotCorrupt, Version, load_snapshot, name_of, split_snapshot
+from streams.parameters.chunks import Newest, Version, load_snapshot, name_of, split_snapshot
 from streams.parameters.directory import DirectoryParameters
-from streams.parameters.snapshot import ConfigChanged, check_config, frozen_model, restore_model, take_snapshot, verify
-from streams.parameters.source import SnapshotMissing, SnapshotSource
+from streams.parameters.errors import ConfigChanged, Hopeless, SnapshotCorrupt, SnapshotMissing
+from streams.parameters.snapshot import check_config, frozen_model, restore_model, take_snapshot, verify
+from streams.parameters.source import SnapshotSource
 
 __all__ = [
     "ConfigChanged",
     "DirectoryParameters",
+    "Hopeless",
     "Newest",
     "SnapshotCorrupt",
     "SnapshotMissing",

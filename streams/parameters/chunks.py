@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import Snapshot, StateArray
+from streams.parameters.errors import SnapshotCorrupt
 
 CHUNK_BYTES = 800_000  # of payload in one record, so that it stays below the broker's 1 MB with its other fields
 
@@ -15,10 +16,6 @@ MAX_BYTES = 1 << 30  # of a whole snapshot
 
 
 Version = tuple[int, int]  # (epoch, samples offset), which only grows
-
-
-class SnapshotCorrupt(ValueError):
-    """A snapshot whose bytes do not give the state that its checksum promises."""
 
 
 def split_snapshot(snapshot: Snapshot, *, chunk_bytes: int = CHUNK_BYTES) -> list[Snapshot]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from schemas.records import Snapshot
 from streams.logs import SourceAway
-from streams.parameters.chunks import SnapshotCorrupt, Version, load_snapshot
+from streams.parameters.chunks import Version, load_snapshot
+from streams.parameters.errors import SnapshotCorrupt
 
 
 class DirectoryParameters:

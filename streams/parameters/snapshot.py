@@ -6,12 +6,9 @@ from learner import Bandit, PbmUcb
 from learner.bandits import LinearRanking
 from learner.exact import state_sha256
 from schemas.records import Snapshot, StateArray
-from streams.parameters.chunks import SnapshotCorrupt, name_of
+from streams.parameters.chunks import name_of
+from streams.parameters.errors import ConfigChanged, SnapshotCorrupt
 from streams.settings import Bucket
-
-
-class ConfigChanged(ValueError):
-    """A bucket whose settings are not those of its newest snapshot."""
 
 
 def take_snapshot(

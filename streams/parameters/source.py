@@ -6,10 +6,6 @@ from schemas.records import Snapshot
 from streams.parameters.chunks import Version
 
 
-class SnapshotMissing(LookupError):
-    """No snapshot where one was looked for."""
-
-
 class SnapshotSource(Protocol):
     """Where a ranker gets its snapshots from."""
 

@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from streams.local.kafka import LocalKafka, jars
 from streams.local.redis import LocalRedis
 from streams.local.server import LocalServerError, command_line, free_port, running_pid
-from streams.local.up import down, servers, up
+from streams.local.up import servers, start_servers, stop_servers
 from streams.settings import Topics
 
 
@@ -133,19 +133,19 @@ def test_up_twice_and_down(programs, tmp_path, monkeypatch):
     monkeypatch.setattr("streams.local.up.USUAL_PORTS", {"kafka": free_port(), "redis": free_port()})
     folder, said = tmp_path / "servers", []
     try:
-        first = up(folder, environ={}, say=said.append)
+        first = start_servers(folder, environ={}, say=said.append)
         pids = [server.pid for server in servers(folder)]
         assert redis.Redis.from_url(first.redis).ping()
         # a shell that has been told the addresses asks again
         told = {"GLIMPSE_KAFKA": first.kafka, "GLIMPSE_REDIS": first.redis}
-        assert up(folder, environ=told, say=said.append) == first
+        assert start_servers(folder, environ=told, say=said.append) == first
         assert [server.pid for server in servers(folder)] == pids
         assert said[-1] == f"redis: runs already on port {servers(folder)[1].port}"
     finally:
-        down(folder, delete=False, say=said.append)
+        stop_servers(folder, delete=False, say=said.append)
     assert said[-2:] == ["kafka: stopped", "redis: stopped"]
     assert [server.pid for server in servers(folder)] == [None, None]
-    down(folder, delete=True, say=said.append)
+    stop_servers(folder, delete=True, say=said.append)
     assert not folder.exists()
 
 
@@ -154,18 +154,18 @@ def test_what_up_started_has_its_keys_again_after_down(programs, tmp_path, kafka
     told = {"GLIMPSE_KAFKA": kafka}  # so that only Redis is started
     try:
         for wanted in (None, b"1"):
-            client = redis.Redis.from_url(up(tmp_path, environ=told, say=str).redis)
+            client = redis.Redis.from_url(start_servers(tmp_path, environ=told, say=str).redis)
             assert client.get("a") == wanted
             client.set("a", 1)
             client.close()
-            down(tmp_path, delete=False, say=str)
+            stop_servers(tmp_path, delete=False, say=str)
     finally:
-        down(tmp_path, delete=True, say=str)
+        stop_servers(tmp_path, delete=True, say=str)
 
 
 def test_up_uses_the_servers_it_is_told(tmp_path, kafka, redis_url):
     said = []
-    found = up(tmp_path / "s", environ={"GLIMPSE_KAFKA": kafka, "GLIMPSE_REDIS": redis_url}, say=said.append)
+    found = start_servers(tmp_path / "s", environ={"GLIMPSE_KAFKA": kafka, "GLIMPSE_REDIS": redis_url}, say=said.append)
     assert found.exports() == f"export GLIMPSE_KAFKA={kafka}\nexport GLIMPSE_REDIS={redis_url}"
     assert [server.pid for server in servers(tmp_path / "s")] == [None, None]
     assert said[0] == f"kafka: {kafka} is used, as GLIMPSE_KAFKA says"
@@ -174,4 +174,4 @@ def test_up_uses_the_servers_it_is_told(tmp_path, kafka, redis_url):
 def test_up_does_not_believe_in_servers_that_are_not_there(tmp_path, redis_url):
     nowhere = f"127.0.0.1:{free_port()}"
     with pytest.raises(LocalServerError, match=f"GLIMPSE_KAFKA = {nowhere} does not answer; unset GLIMPSE_KAFKA"):
-        up(tmp_path, environ={"GLIMPSE_KAFKA": nowhere, "GLIMPSE_REDIS": redis_url}, say=str)
+        start_servers(tmp_path, environ={"GLIMPSE_KAFKA": nowhere, "GLIMPSE_REDIS": redis_url}, say=str)

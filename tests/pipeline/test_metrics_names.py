@@ -16,7 +16,6 @@ from exposition import Family, parse
 from jobs import Jobs, wait_until
 from kafka import KafkaProducer
 
-import streams
 from streams.events.job import EventWriter
 from streams.lag.job import LagReader
 from streams.lag.verdict import Verdict
@@ -28,7 +27,7 @@ from streams.rank.job.ranker import health_of
 from streams.settings import Bucket, Settings, Topics
 from streams.web import CONTENT_TYPE
 
-FILES = Path(streams.__file__).parent / "dashboard" / "grafana"
+FILES = Path(__file__).parents[2] / "deploy"
 BUCKETS = {"main": Bucket("main", "c2ucb", 4, 3), "other": Bucket("other", "pbm-ucb", 0, 3, examination=np.ones(3))}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from schemas.records import Click, Impression, Snapshot
 from streams.embedded.job import Embedded
-from streams.events.job.produce import simulated
+from streams.events.job.produce import simulated_events
 from streams.logs import Archive, LogBlock, LogRecord, LogWriter
 from streams.parameters import DirectoryParameters
 from streams.replay.job import open_source, plan_of, replay
@@ -35,7 +35,7 @@ def play(path: Path, partitions: int) -> list[Snapshot]:
     """Run in steps of 5 s, late, repeated, early and misplaced events among them; return every snapshot."""
     ticks, choose = count(START, 50), random.Random(1)
     events = []
-    for event in simulated(SETTINGS, LISTS, seed=1, clock=lambda: next(ticks) / 1000):
+    for event in simulated_events(SETTINGS, LISTS, seed=1, clock=lambda: next(ticks) / 1000):
         if isinstance(event, Impression):
             events += [(event.shown_at_ms + 100, event)] * choose.choice([1] * 20 + [2])
         else:

@@ -31,7 +31,7 @@ class Produced:
     seconds: float
 
 
-def produce(
+def produce_events(
     settings: Settings,
     events: Iterable[Event],
     *,
@@ -75,7 +75,7 @@ def produce(
     return Produced(counts[Impression], counts[Click], time.monotonic() - start)
 
 
-def simulated(
+def simulated_events(
     settings: Settings,
     lists: int,
     *,

@@ -24,9 +24,10 @@ from kafka.errors import KafkaError
 
 from streams.learn.job.health import LearnHealth, add_web
 from streams.learn.job.owner import Store
-from streams.learn.job.rounds import HOPELESS, Delivered, Learning
+from streams.learn.job.rounds import Delivered, Learning
 from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
 from streams.logs import LogRecord, SourceAway
+from streams.parameters import Hopeless
 from streams.settings import Settings, SettingsError, Topics
 
 log = logging.getLogger(__name__)
@@ -181,7 +182,7 @@ def run_learn(settings: Settings) -> int:
     try:
         settings = replace(settings, web_port=free_port(settings.web_host, settings.web_port))
         store.check()
-    except (*HOPELESS, SourceAway, SettingsError, KafkaError) as error:
+    except (Hopeless, SourceAway, SettingsError, KafkaError) as error:
         place = f"Kafka at {settings.kafka} does not answer: " if isinstance(error, KafkaError) else ""
         print(f"glimpse learn: {place}{error}", file=sys.stderr)
         return 1
@@ -201,7 +202,7 @@ def run_learn(settings: Settings) -> int:
         worker.execute_from_commandline()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-    except HOPELESS as error:
+    except Hopeless as error:
         print(f"glimpse learn: {error}", file=sys.stderr)
         code = 1
     return code

@@ -19,7 +19,7 @@ from streams.learn.job.metrics import ModelMetrics
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.partition_learner import Counts
 from streams.logs import LogRecord, SourceAway
-from streams.parameters import ConfigChanged, SnapshotCorrupt, SnapshotMissing
+from streams.parameters import Hopeless
 from streams.parameters.job import RedisParameters
 from streams.settings import Settings
 from streams.web import Metrics
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Seek = Callable[[int, int], Awaitable[int]]  # (partition, offset) -> the number of the seek
-HOPELESS = (ConfigChanged, SnapshotCorrupt, SnapshotMissing)  # somebody must decide; trying again changes nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,7 @@ class Learning:
                     place.seek = await self._seek(number, place.owner.learner.next_offset)
                     place.sought, place.trouble = True, ""
             except LookupError as error:
-                if isinstance(error, HOPELESS):
+                if isinstance(error, Hopeless):
                     await self._give_up(number, place, error)
                 return  # a rebalance is under way
             except Exception as error:
@@ -188,10 +187,10 @@ class Learning:
 
     async def _give_up(self, number: int, place: AssignedPartition, error: Exception) -> None:
         """Drop a partition's state; ``tend`` restores it."""
-        if isinstance(error, HOPELESS):
+        if isinstance(error, Hopeless):
             self.hopeless = error
         place.sought, place.trouble = False, repr(error)
-        level = logging.ERROR if isinstance(error, HOPELESS) else logging.WARNING
+        level = logging.ERROR if isinstance(error, Hopeless) else logging.WARNING
         log.log(level, "samples partition %d is made again from what is durable: %r", number, error)
         await in_thread(place.owner.drop)
 
@@ -239,7 +238,8 @@ async def let_go(place: AssignedPartition) -> None:
 def contiguous(batch: Iterable[Delivered], next_offset: int) -> tuple[list[LogRecord], bool]:
     """Return the records that continue a log from ``next_offset``, and whether all did; known ones are left out.
 
-    >>> records = [Delivered(0, 1, follows, LogRecord(offset, b"")) for follows, offset in [(3, 4), (5, 7), (9, 9)]]
+    >>> offsets = [(3, 4), (5, 7), (9, 9)]
+    >>> records = [Delivered(0, 1, follows, LogRecord(offset, 0, None, b"")) for follows, offset in offsets]
     >>> [record.offset for record in contiguous(records, 5)[0]], contiguous(records, 5)[1]
     ([7], False)
     """

@@ -12,8 +12,8 @@ from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Progress, Snapshot
 from streams.broker import consumer
 from streams.logs import SourceAway
-from streams.parameters.chunks import Newest, SnapshotCorrupt, Version
-from streams.parameters.source import SnapshotMissing
+from streams.parameters.chunks import Newest, Version
+from streams.parameters.errors import SnapshotCorrupt, SnapshotMissing
 from streams.settings import Settings, Topics
 
 

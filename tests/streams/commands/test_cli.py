@@ -32,7 +32,7 @@ def glimpse(*words: str, folder: Path, **environ: str) -> subprocess.CompletedPr
     return subprocess.run(
         [sys.executable, "-m", "streams.cli", *words],
         cwd=folder,
-        env=clean | {"PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "200"} | environ,
+        env=clean | {"PYTHONPATH": str(Path(__file__).parents[3]), "COLUMNS": "200"} | environ,
         capture_output=True,
         text=True,
         timeout=60,

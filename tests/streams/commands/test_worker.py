@@ -10,7 +10,7 @@ import pytest
 
 SUPERVISOR = """
 import sys
-from streams.worker import supervise
+from streams.commands.supervise import supervise
 sys.exit(supervise({str(i): [sys.executable, "-c", code] for i, code in enumerate(sys.argv[1:])}, grace_s=1.5))
 """
 POLITE = """

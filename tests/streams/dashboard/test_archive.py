@@ -36,7 +36,7 @@ def test_an_archive_is_read_in_the_order_of_its_time_and_followed(tmp_path: Path
     write(archive, "samples", lists[10:])
     more = source.look()
     shown.add(more)
-    assert [entry.offset for entry in more.entries["samples"]] == list(range(10, 20))
+    assert [entry.record.offset for entry in more.entries["samples"]] == list(range(10, 20))
     assert shown.rates.timelines["all"].values.sum(axis=0)[0].tolist() == [20, 20, 20]
 
 
@@ -46,7 +46,9 @@ def test_an_archive_larger_than_a_look_is_not_read_ahead_of_its_other_topics(tmp
     for topic, entries in made.items():  # in blocks of uneven length
         archive.add_topic(topic, partitions=1)
         writer, size = LogWriter(archive.log(topic, 0)), {"samples": 50, "clicks": 7}.get(topic, 20)
-        records = [LogRecord(number, entry.timestamp_ms, b"k", entry.value) for number, entry in enumerate(entries)]
+        records = [
+            LogRecord(number, entry.record.timestamp, b"k", entry.record.value) for number, entry in enumerate(entries)
+        ]
         for first in range(0, len(records), size):
             writer.append(LogBlock.of(records[first : first + size]))
         writer.close()

@@ -20,7 +20,7 @@ from schemas.codec import decode
 from schemas.records import Click, DeadLetter, Impression
 from streams.embedded.job import Embedded, StepFailed
 from streams.events import Event
-from streams.events.job.produce import simulated
+from streams.events.job.produce import simulated_events
 from streams.logs import Archive, ArchiveError
 from streams.parameters import DirectoryParameters
 from streams.settings import Bucket, Settings
@@ -43,7 +43,7 @@ def chunks(lists: int, *, seed: int = 5) -> list[tuple[int, list]]:
     """Simulated events in chunks with the time of each: clicks up to 90 s late, some twice, some before their list."""
     ticks, choose = count(START, 100), random.Random(seed)
     events: list[tuple[int, Event]] = []
-    for event in simulated(SETTINGS, lists, seed=seed, clock=lambda: next(ticks) / 1000):
+    for event in simulated_events(SETTINGS, lists, seed=seed, clock=lambda: next(ticks) / 1000):
         if isinstance(event, Impression):
             events.append((event.shown_at_ms, event))
         else:

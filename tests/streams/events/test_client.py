@@ -19,7 +19,7 @@ from streams.commands.progress import bar
 from streams.events import read_events
 from streams.events.events import click_of, impression_of
 from streams.events.job import DeliveryError, EventWriter
-from streams.events.job.produce import produce, simulated
+from streams.events.job.produce import produce_events, simulated_events
 from streams.settings import Bucket, Settings, Topics
 
 NAMES = {"impression_id": "i1", "session_id": "s1", "bucket": "main", "user_id": "u1", "shown_at_ms": 1000}
@@ -135,7 +135,7 @@ def test_a_bad_line_is_refused_with_its_number(line, reason):
 
 def test_simulated_lists_keep_the_rules_of_their_buckets():
     buckets = {"a": Bucket("a", dim=3, positions=5, context_scale=2.0), "b": Bucket("b", dim=1, positions=1)}
-    events = list(simulated(Settings(buckets=buckets), 400, seed=3, clock=lambda: 1000.0))
+    events = list(simulated_events(Settings(buckets=buckets), 400, seed=3, clock=lambda: 1000.0))
     shown = {event.impression_id: event for event in events if isinstance(event, Impression)}
     clicks = [event for event in events if isinstance(event, Click)]
     assert len(shown) == 400
@@ -145,9 +145,9 @@ def test_simulated_lists_keep_the_rules_of_their_buckets():
     assert all(tap.session_id == shown[tap.impression_id].session_id for tap in clicks)
     first, low = (sum(tap.position == position for tap in clicks) for position in (1, 5))
     assert first > 2 * low
-    assert events == list(simulated(Settings(buckets=buckets), 400, seed=3, clock=lambda: 1000.0))
+    assert events == list(simulated_events(Settings(buckets=buckets), 400, seed=3, clock=lambda: 1000.0))
     with pytest.raises(ValueError, match="no buckets"):
-        next(simulated(Settings(), 1))
+        next(simulated_events(Settings(), 1))
 
 
 def test_a_list_and_its_clicks_meet_in_one_partition(settings_for):
@@ -263,9 +263,9 @@ def test_threads_share_a_writer(settings_for):
 
 def test_produce_writes_every_event_at_its_rate_and_time(settings_for):
     settings = settings_for()
-    events = list(simulated(settings, 60, seed=1, clock=lambda: 1_731_700_000.0))
+    events = list(simulated_events(settings, 60, seed=1, clock=lambda: 1_731_700_000.0))
     screen = io.StringIO()
-    done = produce(
+    done = produce_events(
         settings, events, rate=200, total=len(events), progress=bar(Console(file=screen, force_terminal=True))
     )
     assert (done.impressions, done.clicks) == (60, len(events) - 60)
@@ -280,17 +280,17 @@ def test_produce_writes_every_event_at_its_rate_and_time(settings_for):
 
 def test_produce_dates_recorded_events_anew_when_asked(settings_for):
     settings = settings_for()
-    done = produce(settings, [click_of(**TAP)], restamp=True)
+    done = produce_events(settings, [click_of(**TAP)], restamp=True)
     [(_, _, stamp, click)] = read_all(settings, Topics.of(settings).clicks)
     assert done.clicks == 1
     assert stamp == click.clicked_at_ms > 1_731_000_000_000
     with pytest.raises(ValueError, match="rate must be a positive number"):
-        produce(settings, [], rate=0)
+        produce_events(settings, [], rate=0)
 
 
 def test_events_before_a_bad_line_are_delivered(settings_for):
     settings = settings_for()
     lines = [json.dumps({"type": "click", **TAP}), "not JSON"]
     with pytest.raises(ValueError, match=r"events\.jsonl 2: "):
-        produce(settings, read_events(lines, "events.jsonl"))
+        produce_events(settings, read_events(lines, "events.jsonl"))
     assert [event for *_, event in read_all(settings, Topics.of(settings).clicks)] == [click_of(**TAP)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.join import Commit
-from streams.join.clock import GroupPartition as LogPlace
+from streams.join.clock import LogPosition as LogPlace
 from streams.join.commit import LogPart
 from streams.lag.clocks import Clocks
 from streams.lag.commit_records import Committed, GroupPartition, Standing, committed_of, place_of, standing_of

@@ -186,7 +186,7 @@ POISON = {
 def test_what_cannot_be_learned_is_a_dead_letter_and_changes_nothing(value, reason):
     records, samples = log_of(10)
     poison = LogRecord(5_000, 99, b"k", value())
-    later = [replace(record, offset=record.offset + 6_000) for record in records[5:]]
+    later = [record._replace(offset=record.offset + 6_000) for record in records[5:]]
     learner = PartitionLearner(BUCKETS, LOG)
     learner.apply([*records[:5], poison, *later])
     assert hashes(learner) == expected(samples)

@@ -232,7 +232,7 @@ def test_killed_writers_leave_a_log_without_holes(log):
 
 FULL = """
 import resource, sys
-from streams import archive
+from streams.logs import archive
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock
 from streams.logs.record import LogRecord

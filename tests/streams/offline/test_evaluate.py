@@ -13,7 +13,14 @@ from learner import Samples
 from learner.simulate import Users, browsing_table
 from schemas.codec import encode
 from streams.commands.main import cli
-from streams.offline.judge_view import EvaluateError, Request, as_json, chosen, evaluate, show
+from streams.offline.judge_view import (
+    EvaluateError,
+    EvaluationRequest,
+    chosen_estimators,
+    evaluate_policy,
+    evaluation_json,
+    show_evaluation,
+)
 from streams.offline.logs import LogError, read_logs
 from streams.offline.policy import read_snapshot, replay
 from streams.parameters import DirectoryParameters, SnapshotCorrupt, SnapshotMissing, take_snapshot
@@ -88,8 +95,8 @@ def test_all_estimators_hold_the_truth(files):
         },
     )
     for path in (log, with_chances):
-        report = evaluate(Request(path, snapshots, chosen(["all"]), table=table))
-        assert [verdict.estimator for verdict in report.verdicts] == list(chosen(["all"]))
+        report = evaluate_policy(EvaluationRequest(path, snapshots, chosen_estimators(["all"]), table=table))
+        assert [verdict.estimator for verdict in report.verdicts] == list(chosen_estimators(["all"]))
         for verdict in report.verdicts:
             for found in verdict.estimates:
                 off = abs(found.value - truth(f"ctr_{found.metric}"))
@@ -113,8 +120,8 @@ def test_vectors_that_tell_of_users_make_each_list_a_context(files, tmp_path):
             "propensities": [1 / 5, 1 / 4, 1 / 3],
         },
     )
-    request = Request(log, snapshots, ("ubm-ips", "cascade-ips"), table=table)
-    report = evaluate(request)
+    request = EvaluationRequest(log, snapshots, ("ubm-ips", "cascade-ips"), table=table)
+    report = evaluate_policy(request)
     assert report.contexts == 300
     items, prefixes = report.verdicts
     assert items.estimates[0].unsupported == 0.0
@@ -126,33 +133,35 @@ def test_vectors_that_tell_of_users_make_each_list_a_context(files, tmp_path):
 
 def test_a_shorter_list_a_temperature_and_the_bootstrap(files):
     log, snapshots, table = files
-    short = evaluate(Request(log, snapshots, table=table, size=1)).verdicts[0].estimates[0]
+    short = evaluate_policy(EvaluationRequest(log, snapshots, table=table, size=1)).verdicts[0].estimates[0]
     assert short.value == pytest.approx(TABLE[0, 0] * 0.7, abs=4 * short.standard_error)
-    flat = evaluate(Request(log, snapshots, table=table, temperature=1000.0)).verdicts[0].estimates[0]
-    logged = evaluate(Request(log, snapshots, table=table)).logged["sum"][0]
+    flat = evaluate_policy(EvaluationRequest(log, snapshots, table=table, temperature=1000.0)).verdicts[0].estimates[0]
+    logged = evaluate_policy(EvaluationRequest(log, snapshots, table=table)).logged["sum"][0]
     assert flat.value == pytest.approx(logged, abs=0.05)  # nearly any list, as the log's
-    drawn = evaluate(Request(log, snapshots, table=table, draws=100)).verdicts[0].estimates[0]
-    plain = evaluate(Request(log, snapshots, table=table)).verdicts[0].estimates[0]
+    drawn = evaluate_policy(EvaluationRequest(log, snapshots, table=table, draws=100)).verdicts[0].estimates[0]
+    plain = evaluate_policy(EvaluationRequest(log, snapshots, table=table)).verdicts[0].estimates[0]
     assert drawn.value == plain.value
     assert drawn.standard_error == pytest.approx(plain.standard_error, rel=0.3)
 
 
 def test_without_a_table_it_is_learned_and_said(files):
     log, snapshots, _ = files
-    [verdict] = evaluate(Request(log, snapshots)).verdicts
+    [verdict] = evaluate_policy(EvaluationRequest(log, snapshots)).verdicts
     assert any("the examination table was learned from this log" in text for text in verdict.warnings)
 
 
 def test_people_and_programs_read_the_same(files):
     log, snapshots, table = files
-    report = evaluate(Request(log, snapshots, chosen(["ips", "ubm-ips", "ips"]), table=table))
+    report = evaluate_policy(
+        EvaluationRequest(log, snapshots, chosen_estimators(["ips", "ubm-ips", "ips"]), table=table)
+    )
     console = Console(file=StringIO(), width=80)
-    show(report, console)
+    show_evaluation(report, console)
     said = console.file.getvalue()
     assert "u@1.7 on 3000 logged lists in 1 contexts" in said
     assert "…" not in said  # it fits a terminal of 80 columns
     assert "Σ w[k, k′] / lists" in " ".join(said.split())  # brackets are no markup
-    found = json.loads(as_json(report))
+    found = json.loads(evaluation_json(report))
     names = [(each["estimator"], each["metric"]) for each in found["estimates"]]
     assert names == [("ips", "ctr_sum"), ("ips", "ctr_set"), ("ubm-ips", "ctr_sum"), ("ubm-ips", "ctr_set")]
     assert f"{100 * found['estimates'][2]['value']:.3g} (" in said
@@ -184,7 +193,7 @@ def test_what_does_not_fit_is_one_line(files, tmp_path):
     ]
     for kind, words, options in cases:
         with pytest.raises(kind, match=words) as caught:
-            evaluate(Request(**({"logs": log, "policy": snapshots, "table": table} | options)))
+            evaluate_policy(EvaluationRequest(**({"logs": log, "policy": snapshots, "table": table} | options)))
         assert "\n" not in str(caught.value)
 
 

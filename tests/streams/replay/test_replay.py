@@ -108,8 +108,8 @@ KILLED = """
 import sys
 from pathlib import Path
 from replay_runs import SETTINGS
-from streams.replaying import part as replay_part
-from streams.replay import open_source, plan_of, replay
+from streams.replay.job import part as replay_part
+from streams.replay.job import open_source, plan_of, replay
 replay_part.SAVE_EVERY_S = 0.0
 plan, _ = plan_of(open_source(sys.argv[1], SETTINGS), SETTINGS)
 

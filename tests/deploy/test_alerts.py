@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-import streams
 from streams.join.job.metrics import AFTER_WAIT
 
-FILES = Path(streams.__file__).parent / "dashboard" / "grafana"
+FILES = Path(__file__).parents[2] / "deploy"
 ALIVE = {
     'glimpse_lag_up{job="lag"}': "1x500",
     'glimpse_join_commits_total{job="join"}': "0+30x500",
