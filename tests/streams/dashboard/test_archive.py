@@ -57,7 +57,7 @@ def test_an_archive_larger_than_a_look_is_not_read_ahead_of_its_other_topics(tmp
     looks = []
     while not looks or looks[-1].behind:
         looks.append(source.look())
-        times = [entry.timestamp_ms for entries in looks[-1].entries.values() for entry in entries]
+        times = [entry.record.timestamp for entries in looks[-1].entries.values() for entry in entries]
         assert min(times, default=last_ms) >= last_ms
         last_ms = max(times, default=last_ms)
         shown.add(looks[-1])
