@@ -1,4 +1,4 @@
-"""Impression and click bytes in, records out: a short cut for the two events that arrive by the million.
+"""A short cut from bytes to records for impressions and clicks, the two events that arrive by the million.
 
 Each function reads only what producers commonly write (ids under 64 bytes, times from 1970-07 to 2039, lists under
 8 KB) and returns None for anything else, good or bad, which then takes the strict and slower way. What it does read is

@@ -1,4 +1,4 @@
-"""Sample batch bytes in, a record out: a short cut around the walk over every impression id.
+"""A short cut from bytes to records for sample batches, around the walk over every impression id.
 
 It reads a batch whose ids all have the same length below 64 bytes, which is how most services name things, and returns
 None for anything else, good or bad, which then takes the strict and slower way. Whatever it reads is held to the same

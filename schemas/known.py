@@ -1,4 +1,4 @@
-"""Avro schemas in, what a codec must know of each out: its fingerprint, its class, and how its bytes are read."""
+"""What a codec must know of each Avro schema: its fingerprint, its class, and how its bytes are read."""
 
 from __future__ import annotations
 

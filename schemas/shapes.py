@@ -1,4 +1,4 @@
-"""Records in, the same records out, if the packed columns of each agree in length."""
+"""The check that the packed columns of a record agree in length."""
 
 from __future__ import annotations
 

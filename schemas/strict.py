@@ -1,4 +1,4 @@
-"""Untrusted bytes in, nothing out: they are exactly one plain Avro value of a schema, or a SchemaError.
+"""The walk over untrusted bytes: exactly one plain Avro value of a schema, or a SchemaError.
 
 fastavro trusts its input: it allocates what a length prefix claims, follows negative indices, ignores trailing bytes.
 Here every length is held against the bytes that are left and every value against a budget before fastavro sees them,

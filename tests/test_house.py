@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,11 @@ DOORS = {"__init__.py", "app.py", "cli.py", "client.py", "ranker.py"}
 ROOMS = sorted(folder.name for folder in (ROOT / "streams").iterdir() if (folder / "__init__.py").exists())
 LIBRARIES = ("consumer", "producer", "fetcher", "admin", "client", "thread", "app", "transport", "worker", "conductor")
 MAY_TOUCH_PRIVATE = ("broker/", "learn/job/")
+STAGES = {  # the rooms that events flow through, and in each the file that its work is in
+    *(f"streams/{room}/__init__.py" for room in ("join", "learn", "rank", "replay", "lag")),
+    *("streams/join/session_join.py", "streams/learn/partition_learner.py", "streams/learn/job/app.py"),
+    *("streams/rank/job/ranker.py", "streams/replay/job/replay.py", "streams/lag/report.py"),
+}
 
 
 def modules(*packages: str) -> Iterator[tuple[Path, ast.Module]]:
@@ -99,6 +105,11 @@ def test_private_attributes_of_the_libraries_are_touched_in_two_places_only():
                 if owner not in ("self", "cls") and owner.split(".")[-1].strip("_").endswith(LIBRARIES):
                     wrong.append(f"{path}:{node.lineno} {ast.unparse(node)}")
     assert wrong == []
+
+
+def test_only_stages_of_the_flow_say_what_goes_in_and_out():
+    summaries = {str(path): (ast.get_docstring(tree) or "").partition("\n")[0] for path, tree in modules(*PACKAGES)}
+    assert {path for path, text in summaries.items() if re.search(r"\bin\b[,;].*\bout\b", text)} == STAGES
 
 
 def test_tests_mirror_the_rooms():

@@ -114,7 +114,7 @@ def config_faults(
         if settings.timestamps == "CreateTime" and kept_ms != -1:
             yield "retention.ms", FOREVER, "which deletes loaded events by their own age"
         elif kept_ms != -1 and kept_ms < least_ms:
-            parts = "wait_s + lateness_s + future_s + downtime_s"
+            parts = "2 × (wait_s + lateness_s) + future_s + downtime_s"
             yield "retention.ms", topic.config["retention.ms"], f"less than {parts} ({least_ms})"
         if config["retention.bytes"] != FOREVER:
             yield "retention.bytes", FOREVER, "which may delete events that are still needed"

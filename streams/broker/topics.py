@@ -1,4 +1,4 @@
-"""Settings in, topics out: every topic with its record and its config, made and checked."""
+"""The topics of a deployment: the record, key, partitions, config and retention of each, and their creation."""
 
 from __future__ import annotations
 

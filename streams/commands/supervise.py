@@ -1,4 +1,4 @@
-"""Commands in, one exit code out: several jobs as child processes that live and end together."""
+"""Several jobs as child processes that live and end together, with one exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A directory of archived topics in, looks out, in the order of the records' own time; what is appended is followed."""
+"""Looks at archived topics, in the order of the records' own time; what is appended is followed."""
 
 from __future__ import annotations
 

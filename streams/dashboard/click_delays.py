@@ -1,4 +1,4 @@
-"""Impressions and clicks in, the time between them out: from a fair sample of lists that fits in memory."""
+"""The time between impressions and their clicks, from a fair sample of lists that fits in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One bucket in, its own panels out: positions, examination, delays, movement of θ."""
+"""The panels of one bucket: positions, examination, delays, movement of θ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clicks, samples, snapshots and impressions in, how fast a click comes back as a better list out (pure).
+"""How fast a click comes back as a better list (pure).
 
 The loop of one click: it is joined into a sample, learned, published in a snapshot, and then the first list is shown
 that this or a newer snapshot has ranked. Records may come in any order: a topic may be read before another. What a list

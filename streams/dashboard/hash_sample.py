@@ -1,4 +1,4 @@
-"""Ids and rows in, a fair share of them that fits in memory out (pure)."""
+"""A fair share of ids or rows that fits in memory, chosen by hash (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters in, refusals by reason out, with the newest raw records to look at."""
+"""Dead letters counted by reason, with the newest raw records to look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records in, freshness of each bucket out, measured now and then: click → learned → published → first served."""
+"""Freshness of each bucket, measured now and then: click → learned → published → first served."""
 
 from __future__ import annotations
 

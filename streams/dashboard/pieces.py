@@ -1,4 +1,4 @@
-"""How much of a log there is in, which parts of it to read out: all of it, or an even share (pure)."""
+"""Which parts of a log to read: all of it, or an even share when there is too much (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample batches in, click rates out: over time, by position and last click, and how long the join took."""
+"""Click rates of sample batches: over time, by position and last click, and how long the join took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts in, what was counted lately out: two generations, of which the older one is dropped when a third begins."""
+"""Counts of the recent past: two generations, of which the older one is dropped when a third begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers in, the digits that a reader can use out."""
+"""Numbers rounded to the digits that a reader can use."""
 
 from __future__ import annotations
 

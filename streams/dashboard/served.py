@@ -1,4 +1,4 @@
-"""Snapshots and the versions that lists name in, which of those can be true and when each was first used out (pure)."""
+"""Which of the versions that lists name can be true, and when each was first used (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshot records in, versions, ages and the movement of θ out."""
+"""Versions, ages and the movement of θ, from snapshot records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks in, records a second out."""
+"""Records a second, topic by topic."""
 
 from __future__ import annotations
 

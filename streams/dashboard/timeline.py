@@ -1,4 +1,4 @@
-"""Counts at times in, counts per bin out: a window that moves with the newest time, or one that grows with all."""
+"""Counts per bin of time: a window that moves with the newest time, or one that grows with all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop in, visits out: simulated users, ranked by their bucket's ranker, who answer late and out of order."""
+"""Simulated users, ranked by their bucket's ranker, who answer late and out of order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves in, an SVG picture out, that follows the page's colours in light and dark."""
+"""Curves as an SVG picture that follows the page's colours in light and dark."""
 
 from __future__ import annotations
 

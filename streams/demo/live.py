@@ -1,4 +1,4 @@
-"""The demo's events in, its rankers' snapshots out, through real join and learn processes on Kafka."""
+"""The demo on Kafka: its events through real join and learn processes, their snapshots to its rankers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated users in, a table and a report of what each bandit earned out: the closed loop, embedded or on Kafka."""
+"""The closed loop, embedded or on Kafka, with a table and a report of what each bandit earned."""
 
 from __future__ import annotations
 

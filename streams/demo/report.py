@@ -1,4 +1,4 @@
-"""Visits and what was learned in, one HTML page out, with its pictures inside and no request to anywhere."""
+"""The demo's report: one HTML page with its pictures inside and no request to anywhere."""
 
 from __future__ import annotations
 

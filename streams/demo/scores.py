@@ -1,4 +1,4 @@
-"""Visits in, click rates with their uncertainty out."""
+"""Click rates of the demo's visits, with their uncertainty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events in, snapshots out: join, learners and rankers in one process on a directory, without any server."""
+"""The embedded runner: join, learners and rankers in one process on a directory, without any server."""
 
 from __future__ import annotations
 

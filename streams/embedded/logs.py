@@ -1,4 +1,4 @@
-"""Events, samples and refusals in, files out, and the one file that says how far everything got."""
+"""The embedded runner's topics as files, and the one file that says how far everything got."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoded impressions in, verdicts out: what may enter a sample, and the hash that names these rules."""
+"""The rules that decide what may enter a sample, and the hash that names them."""
 
 from __future__ import annotations
 

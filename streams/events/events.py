@@ -1,4 +1,4 @@
-"""Numpy arrays or JSON lines in, checked impressions and clicks out."""
+"""Impressions and clicks made from numpy arrays or JSON lines, checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of finished lists in, SampleBatch records of at most 512 KB out."""
+"""Finished lists packed into SampleBatch records of at most 512 KB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record time stamps of one log in, its clock and the oldest shown-at it still serves out."""
+"""The clock of one log, from its record time stamps, and the oldest shown-at that it still serves."""
 
 from __future__ import annotations
 

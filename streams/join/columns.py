@@ -1,4 +1,4 @@
-"""Accepted lists of one bucket in, their rows with all clicks so far out: the open lists, in columns.
+"""The open lists of one bucket in columns: their rows with all clicks so far.
 
 A list costs its contexts (4 d bytes a position), item ids and rewards (8 bytes each a position), 62 bytes in other
 columns, and in the join its id and a dictionary entry. Slots are reused, and columns grow in place by a fixed step.

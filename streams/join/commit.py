@@ -1,4 +1,4 @@
-"""A join's standing in, the two committed offsets with their metadata out, and back again.
+"""A join's standing as two committed offsets with their metadata.
 
 Kafka keeps up to 4,096 bytes beside a committed offset. The offset is that of the oldest event still needed; the
 metadata says what a restart must know besides the log: how far it was joined and what has been written so far.

@@ -1,4 +1,4 @@
-"""Rules that a join had before in, what became of events under them out: a change of rules rewrites nothing.
+"""The rules that a join had before, and what became of events under them: a change rewrites nothing.
 
 What was refused stays refused, and what is in the samples stays there. Of the lists that are open when the rules
 change, those that the new rules refuse are closed: they become dead letters, and their clicks late ones.

@@ -1,4 +1,4 @@
-"""Ids of lists that were forgotten in, whether a click was on one of them out."""
+"""Ids of forgotten lists, so that a click on one of them is known to be late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events in, counts out: nothing disappears."""
+"""Counts of what became of every event: nothing disappears."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two logs of one partition in, the checkpoints of their join out: in the order of the logs' clocks."""
+"""The order in which the two logs of one partition are joined: that of their clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accepted lists and their clicks in; samples and corrections out: what is remembered of one partition."""
+"""Lists that may still get clicks, in memory: what becomes a sample, and what a late click corrects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgotten and refused lists in, where a restart must begin so that it judges everything as before out."""
+"""Where a restart must begin so that it judges everything as before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots and their times in, the slots whose time has passed out."""
+"""A timer wheel: slots by the time at which they are due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times of new commits in, how far the broker's clock is from this machine's out (pure).
+"""How far the broker's clock is from this machine's, by the times of new commits (pure).
 
 A commit from the future proves that the broker's clock is ahead. That commits always arrive as if they had been made
 before the last look proves that it is behind; once alone may be a transaction that took its time.

@@ -1,4 +1,4 @@
-"""Records of ``__consumer_offsets`` in, commits with their time, position and topic id out (pure).
+"""Records of ``__consumer_offsets``, parsed: commits with their time, position and topic id (pure).
 
 The broker keeps every commit there with the time it was made, which asking a group for its offsets does not tell: only
 so can a consumer that commits without moving be told from one that has stopped.

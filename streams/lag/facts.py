@@ -1,4 +1,4 @@
-"""A group's commits and a look at its logs in, the facts about each partition out (pure)."""
+"""What is known about each partition of a group, from its commits and one look at its logs (pure)."""
 
 from __future__ import annotations
 

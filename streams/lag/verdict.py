@@ -1,4 +1,4 @@
-"""Facts about a partition in, Burrow's verdict and the reason in words out (pure).
+"""Burrow's verdict on a partition, with the reason in words (pure).
 
 Burrow's idea is that lag needs no threshold: what counts is how a consumer moved over a window of its commits.
 """

@@ -1,4 +1,4 @@
-"""Sample batches in, the lists in them by name: which are net there, and the batches that take some of them back."""
+"""The lists in sample batches by name: which are net there, and the batches that take some of them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jars from Maven Central in, a Kafka broker for development out (KRaft, one node, no ZooKeeper, no Docker)."""
+"""A Kafka broker for development from Maven Central's jars (KRaft, one node, no ZooKeeper, no Docker)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""redis-server from the PATH in, a Redis for development out."""
+"""A Redis for development from the redis-server on the PATH."""
 
 from __future__ import annotations
 

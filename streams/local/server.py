@@ -1,4 +1,4 @@
-"""A command in, a server on 127.0.0.1 out: started, waited for, stopped by its process id."""
+"""A server on 127.0.0.1 as a child process: started, waited for, stopped by its process id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder in, a Kafka and a Redis for development out: started by ``glimpse up``, ended by ``glimpse down``."""
+"""A Kafka and a Redis for development in one folder: started by ``glimpse up``, ended by ``glimpse down``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of a log in, one Avro record of many out, and back: columns around untouched payloads."""
+"""A block: many records of a log as one Avro record, columns around untouched payloads."""
 
 from __future__ import annotations
 

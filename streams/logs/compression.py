@@ -1,4 +1,4 @@
-"""Names of container codecs in, functions that press and expand a block out."""
+"""The codecs of Avro container files: how a block is pressed and expanded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters in, dead letters that fit a record out (pure)."""
+"""Dead letters cut to fit a record (pure)."""
 
 from __future__ import annotations
 

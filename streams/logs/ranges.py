@@ -1,4 +1,4 @@
-"""Times and offsets as people write them in, the range of each partition out."""
+"""Ranges of a log as people write them (times, offsets), and as offsets of each partition."""
 
 from __future__ import annotations
 

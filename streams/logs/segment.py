@@ -1,4 +1,4 @@
-"""Log blocks in, one Avro container file out, and back; a torn last block is cut, a damaged one elsewhere refused."""
+"""A segment: log blocks in one Avro container file; a torn last block is cut, a damaged one elsewhere refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logged topics on Kafka or in an archive in, blocks of a range of each partition out; no group is ever touched."""
+"""Logged topics wherever they lie: blocks of a range of each partition; no group is ever touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small file in, an encoder out, and back."""
+"""An encoder in a small file."""
 
 from __future__ import annotations
 

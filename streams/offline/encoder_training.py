@@ -1,4 +1,4 @@
-"""Wide contexts in, a trained encoder out: the paper's denoising autoencoder, by scikit-learn."""
+"""Training of an encoder: the paper's denoising autoencoder, by scikit-learn."""
 
 from __future__ import annotations
 

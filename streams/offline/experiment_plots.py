@@ -1,4 +1,4 @@
-"""A section of an experiment in, its curves as PNG out, drawn by matplotlib."""
+"""Curves of an experiment as PNG, drawn by matplotlib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections of an experiment in, files to read out: JSON, CSV, Markdown, PNG and one HTML page."""
+"""An experiment's report: JSON, CSV, Markdown, PNG and one HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of an optional module in, the module out, or the extra to install."""
+"""Optional modules, and the extra to install when one is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Click logs in, an examination table and the click model that fits best out: the work behind `glimpse fit`."""
+"""The work behind `glimpse fit`: an examination table and the click model that fits best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A click log in, a table file, a heat map and a comparison of the click models out: `glimpse fit` as people see it."""
+"""`glimpse fit` as people see it: a table file, a heat map and a comparison of the click models."""
 
 from __future__ import annotations
 

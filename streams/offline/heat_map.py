@@ -1,4 +1,4 @@
-"""An examination table in, a heat map out: for the terminal, or as an SVG file."""
+"""An examination table as a heat map, for the terminal or as an SVG file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of an experiment in, its tables and curves out: every seed on whichever core is free."""
+"""The paper's experiments as a job: every seed on whichever core is free."""
 
 from __future__ import annotations
 

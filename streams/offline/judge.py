@@ -1,4 +1,4 @@
-"""Click logs and a snapshot in, what its policy would have earned out: the work behind `glimpse evaluate`."""
+"""The work behind `glimpse evaluate`: what a snapshot's policy would have earned."""
 
 from __future__ import annotations
 

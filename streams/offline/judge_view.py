@@ -1,4 +1,4 @@
-"""A click log and a snapshot in, a table of estimates out: `glimpse evaluate` as people and programs see it."""
+"""`glimpse evaluate` as people and programs see it: a table of estimates, or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Click logs as JSON lines (plain or gzip) in, checked columns out; a bad line is refused with its number."""
+"""Click logs as JSON lines (plain or gzip), read into checked columns; a bad line is refused with its number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Click logs and a snapshot in, the lists that its model would have shown out."""
+"""The lists that a snapshot's model would have shown to the users of a click log."""
 
 from __future__ import annotations
 

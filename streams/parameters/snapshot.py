@@ -1,4 +1,4 @@
-"""Models in, Snapshot records out, and back: chunks for what one record cannot hold, a checksum for every state."""
+"""A model's state as a Snapshot record, with a checksum of every state."""
 
 import numpy as np
 

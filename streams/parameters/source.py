@@ -1,4 +1,4 @@
-"""Snapshots out of Kafka, Redis or a directory, and into the directory: each source keeps the newest of a bucket."""
+"""Where a ranker gets snapshots from: what Kafka, Redis and a directory have in common."""
 
 from typing import Protocol
 

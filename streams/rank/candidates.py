@@ -1,4 +1,4 @@
-"""JSON lines in, candidates to rank out."""
+"""Candidates to rank, read from JSON lines."""
 
 from __future__ import annotations
 

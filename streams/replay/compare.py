@@ -1,4 +1,4 @@
-"""Replayed models and published snapshots in, how far they are apart out."""
+"""How far replayed models are from published snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values in, the same values out or a SettingsError that names the key, the value and what is allowed."""
+"""Checks of values: a SettingsError names the key, the value and what is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JSON file in, a checked examination table out, and back."""
+"""A checked examination table in a JSON file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment and glimpse.toml in, one checked Settings out; read once, at the start of a command."""
+"""All settings of a deployment, checked; read once, at the start of a command."""
 
 from __future__ import annotations
 

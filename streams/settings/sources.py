@@ -1,4 +1,4 @@
-"""glimpse.toml or the environment in, plain values by key out; secrets only from the environment or from files."""
+"""Plain values by key, from glimpse.toml or the environment; secrets only from the environment or from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""User ids in, bucket names out: the same user always meets the same algorithm."""
+"""The split of users into buckets: the same user always meets the same algorithm."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b

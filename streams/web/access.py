@@ -1,4 +1,4 @@
-"""Request headers in, who may see the page out."""
+"""Who may see a page, by the headers of a request."""
 
 from __future__ import annotations
 

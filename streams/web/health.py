@@ -1,4 +1,4 @@
-"""Checks in, /livez /readyz /metrics out, on a thread of its own."""
+"""Health pages on a thread of their own: /livez, /readyz, /metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts and durations in, Prometheus text out; any thread may add while another one reads."""
+"""Counters, gauges and histograms as Prometheus text; any thread may add while another one reads."""
 
 from __future__ import annotations
 

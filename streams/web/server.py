@@ -1,4 +1,4 @@
-"""A handler of requests in, a web server on a thread of its own out."""
+"""A web server on a thread of its own."""
 
 from __future__ import annotations
 

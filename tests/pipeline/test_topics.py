@@ -78,7 +78,7 @@ WRONG = {
         "CreateTime",
         "but timestamps is LogAppendTime",
     ),
-    "impressions kept too short": ("impressions", "retention.ms", "3600000", "less than wait_s"),
+    "impressions kept too short": ("impressions", "retention.ms", "3600000", "less than 2 × (wait_s + lateness_s)"),
     "samples kept by size": ("samples", "retention.bytes", "1000000", "may delete events"),
     "more in sync than there are": ("parameters", "min.insync.replicas", "2", "nothing can be written"),
     "small records only": ("samples", "max.message.bytes", "65536", "less than the largest record"),

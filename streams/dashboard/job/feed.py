@@ -1,4 +1,4 @@
-"""Sections in, messages out: each page is sent only what it does not have yet."""
+"""Messages to the pages: each is sent only the sections that it does not have yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live broker in, looks out: assign and seek only, so that no group ever notices.
+"""Looks at a live broker: assign and seek only, so that no group ever notices.
 
 Parameters and dead letters are read whole. Of samples an even share of each partition is read when there are too many,
 and each record then stands for others. Of the events only some partitions are read when there are too many: a session's

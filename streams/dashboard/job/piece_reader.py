@@ -1,4 +1,4 @@
-"""Pieces of partitions in, their records out: what a source has decided on is read as far as there is time."""
+"""A reader of pieces of partitions: what a source has decided on, as far as there is time."""
 
 from __future__ import annotations
 

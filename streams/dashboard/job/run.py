@@ -1,4 +1,4 @@
-"""Settings in, a running dashboard out: a thread that reads the log, one that asks for lag, and the server."""
+"""The running dashboard: a thread that reads the log, one that asks for lag, and the server."""
 
 from __future__ import annotations
 

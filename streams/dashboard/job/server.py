@@ -1,4 +1,4 @@
-"""The state in, a page with live updates out, on a thread of its own."""
+"""The page's web server, with live updates, on a thread of its own."""
 
 from __future__ import annotations
 

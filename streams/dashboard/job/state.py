@@ -1,4 +1,4 @@
-"""Looks in, what the page shows out: one object that a reading thread feeds and that any number of pages read."""
+"""What the page shows: one object that a reading thread feeds and that any number of pages read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated or recorded events in, the topics of a running Glimpse out, at a rate."""
+"""Simulated or recorded events, written to the topics of a running Glimpse at a rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numpy arrays of a service in, impressions and clicks on Kafka out, checked before they leave."""
+"""The writer that services use: arrays checked before they leave as impressions and clicks for Kafka."""
 
 from __future__ import annotations
 

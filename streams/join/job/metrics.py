@@ -1,4 +1,4 @@
-"""Cuts of a join in, its figures for Prometheus out."""
+"""The join's figures for Prometheus."""
 
 from __future__ import annotations
 

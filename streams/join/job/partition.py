@@ -1,4 +1,4 @@
-"""Polled records of one partition's two logs in, batches for its join out: the log that is behind goes first."""
+"""One partition's polled records on their way into its join: the log that is behind goes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed offsets or the words after --from in, where each partition's join begins out."""
+"""Where each partition's join begins: at its committed offsets, or where --from says."""
 
 from __future__ import annotations
 

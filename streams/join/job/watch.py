@@ -1,4 +1,4 @@
-"""The state of a join worker in, /livez /readyz /metrics out."""
+"""Health pages of a join worker: /livez, /readyz, /metrics."""
 
 from __future__ import annotations
 

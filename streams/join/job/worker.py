@@ -1,4 +1,4 @@
-"""Impressions and clicks on Kafka in, samples on Kafka out: the join in transactions, until SIGTERM."""
+"""One member of the join's group on Kafka: polls, joins and commits in transactions, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         self.stopping = threading.Event()
         self.watch = JoinWatch(self._joins, wait_s=settings.wait_s, lateness_s=settings.lateness_s)
 
-    # Kafka calls these three on its own thread, which also sends the heartbeats: they only take notes.
+    # Kafka calls these two on its own thread, which also sends the heartbeats: they only take notes.
     def on_partitions_assigned(self, assigned: Any) -> None:
         """Hold back new partitions until their joins stand where they stopped."""
         self._consumer.pause(*assigned)

@@ -1,4 +1,4 @@
-"""Checkpoints in, one Kafka transaction out: all that they hold and the offsets it comes from, or nothing."""
+"""Checkpoints as Kafka transactions: all that they hold and the offsets it comes from, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about topics, groups and transactions in, a broker's answers out (kafka-python)."""
+"""Questions to a broker about topics, groups and transactions (kafka-python)."""
 
 from __future__ import annotations
 

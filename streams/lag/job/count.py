@@ -1,4 +1,4 @@
-"""Positions and ends in, how many data records lie between them out.
+"""How many data records lie between a position and an end.
 
 Offsets are no records: transaction markers take some, and compaction leaves gaps. So the records themselves are looked
 at: all of them when they are few, else some, which tell how dense the rest is. What was counted once is remembered

@@ -1,4 +1,4 @@
-"""A broker in, lag on /metrics out, until SIGTERM."""
+"""Lag on /metrics, until SIGTERM."""
 
 from __future__ import annotations
 

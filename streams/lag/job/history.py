@@ -1,4 +1,4 @@
-"""Where logs end now in, where they ended over the last while out."""
+"""Where logs ended over the last while."""
 
 from __future__ import annotations
 

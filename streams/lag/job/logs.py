@@ -1,4 +1,4 @@
-"""The logs that tell how consumers moved in, their commits by time out: ``__consumer_offsets`` and ``parameters``.
+"""The logs that tell how consumers moved: ``__consumer_offsets`` and ``parameters``.
 
 Both are read with assigned partitions and no group, so that nothing of what is watched is touched.
 """

@@ -1,4 +1,4 @@
-"""A report of lag in, Prometheus metrics out."""
+"""A report of lag as Prometheus metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups in, their commits by partition and time out: from the broker's notes, progress records, or by watching."""
+"""Commits of groups by partition and time: from the broker's notes, progress records, or by watching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka in, a Report of lag out: reads beside the jobs, touches no group, and works while they are down."""
+"""The reader of lag on a live broker: touches no group, and works while the jobs are down."""
 
 from __future__ import annotations
 

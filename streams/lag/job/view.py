@@ -1,4 +1,4 @@
-"""Reports of lag in, a table for people, JSON for machines and an exit code for cron out."""
+"""Lag as people and machines see it: a table, JSON, and an exit code for cron."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a learn worker in, /livez /readyz /metrics out, on Faust's web port."""
+"""Health pages of a learn worker, on Faust's web port: /livez, /readyz, /metrics."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Published snapshots in, the models' figures for Prometheus out."""
+"""The learned models' figures for Prometheus."""
 
 from __future__ import annotations
 

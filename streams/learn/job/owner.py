@@ -1,4 +1,4 @@
-"""Rounds of samples in, transactions of snapshots out: the owner of one samples partition on Kafka."""
+"""The owner of one samples partition on Kafka: restores its learner and publishes each round in a transaction."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Delivered records in, learned rounds out: the owners of a worker's partitions, apart from Faust.
+"""The rounds of a worker's partitions, apart from Faust: restoring, learning, starting over after a fault.
 
 Each partition has at most one round or restoration under way, in a thread of its own, so that the event loop lives
 while Kafka is slow or away. Whatever fails, the partition is restored from what is durable and read again from there.

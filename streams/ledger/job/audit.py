@@ -1,4 +1,4 @@
-"""Ledgers, samples, dead letters and late clicks in; the balance of each partition and what does not add up out."""
+"""The audit: the balance of each partition's counts against the topics, and what does not add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The join's group on Kafka, or an embedded runner's directory, in; where each partition's join stands out."""
+"""Where each partition's join stands: by its group on Kafka, or by an embedded runner's directory."""
 
 from __future__ import annotations
 

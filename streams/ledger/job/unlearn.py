@@ -1,4 +1,4 @@
-"""A bucket and a range of time in; the samples that take its lists back out, first as a plan, then on Kafka."""
+"""Taking back a bucket's lists in a range of time: first a plan, then samples of sign −1 on Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of a broker in, an archive out: whole or a range of time, resumable."""
+"""Topics of a broker copied to an archive: whole or a range of time, resumable."""
 
 from __future__ import annotations
 

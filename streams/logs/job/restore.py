@@ -1,4 +1,4 @@
-"""An archive in, topics of a broker out: the same records in the same partitions, with their time stamps."""
+"""An archive restored to a broker: the same records in the same partitions, with their time stamps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rankers in, one page of their figures for Prometheus out."""
+"""The rankers' figures for Prometheus."""
 
 from __future__ import annotations
 

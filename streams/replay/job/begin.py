@@ -1,4 +1,4 @@
-"""A plan and a directory in, the plan to carry out there out: an interrupted replay goes on up to where it began to."""
+"""The beginning of a replay: a new one, or an interrupted one that goes on up to where it began to."""
 
 from __future__ import annotations
 

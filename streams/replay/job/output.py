@@ -1,4 +1,4 @@
-"""Replayed models in; snapshots in a directory or on a parameter topic of their own out."""
+"""Where replayed models go: snapshots in a directory, or on a parameter topic of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One partition's logs in, its learners out; stopped at any time, it goes on from its file."""
+"""One partition's share of a replay; stopped at any time, it goes on from its file."""
 
 from __future__ import annotations
 

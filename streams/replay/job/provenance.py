@@ -1,4 +1,4 @@
-"""The name of a snapshot and the samples log in, the same snapshot rebuilt and compared bit by bit out."""
+"""Provenance of a snapshot: rebuilt from the samples log and compared bit by bit."""
 
 from __future__ import annotations
 
