@@ -1,14 +1,32 @@
 """All that speaks to Kafka: clients, topics, transactions, and every workaround with its reason."""
 
-from streams.broker.clients import admin, admin_client, consumer, hand_out_parked, producer, transactional
+from streams.broker.clients import admin, admin_client, consumer, producer, transactional
+from streams.broker.kafka_broker import KafkaBroker
 from streams.broker.partitioner import partition_of
+from streams.broker.port import (
+    REAL_CLOCKS,
+    BrokerPort,
+    GroupConsumer,
+    GroupOffset,
+    JobClocks,
+    LogConsumer,
+    TransactionWriter,
+)
 from streams.broker.topic_checks import check_topics, fix_topics, require_topics
 from streams.broker.topics import Found, TopicsError, create_topics, describe_topics, topic_specs
-from streams.broker.transactions import abandon, await_sent, commit_transaction, send_offsets
+from streams.broker.transactions import abandon, await_sent, commit_transaction
 
 __all__ = [
+    "REAL_CLOCKS",
+    "BrokerPort",
     "Found",
+    "GroupConsumer",
+    "GroupOffset",
+    "JobClocks",
+    "KafkaBroker",
+    "LogConsumer",
     "TopicsError",
+    "TransactionWriter",
     "abandon",
     "admin",
     "admin_client",
@@ -19,11 +37,9 @@ __all__ = [
     "create_topics",
     "describe_topics",
     "fix_topics",
-    "hand_out_parked",
     "partition_of",
     "producer",
     "require_topics",
-    "send_offsets",
     "topic_specs",
     "transactional",
 ]

@@ -10,6 +10,7 @@ from traffic import publish, traffic
 
 from schemas.codec import decode
 from schemas.records import SampleBatch
+from streams.broker import KafkaBroker
 from streams.join import Commit
 from streams.join.job.worker import JoinJob
 from streams.settings import Bucket, Topics
@@ -33,7 +34,7 @@ def load(settings, impressions, clicks):
 @contextmanager
 def joining(settings, start="earliest"):
     """Run a join until the block ends; an error of its thread is raised here."""
-    job, errors = JoinJob(settings, start=start), []
+    job, errors = JoinJob(settings, KafkaBroker(settings), start=start), []
 
     def work():
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,24 +16,27 @@ PATIENCE_S = 1.0  # how long a log waits for the other one, which should have re
 CLOCKS_EVERY_S = 5.0  # how often a commit is renewed when only clocks have moved
 AHEAD_MS = 2_000  # how far one log may run ahead of the other while there is a backlog
 
+Now = Callable[[], float]
 Entries = tuple[tuple[int, str], tuple[int, str]]  # offset and metadata, of impressions and of clicks
 
 
 class InputLog:
     """One of the two logs: its fetched records that are not joined yet, and how far it was fetched."""
 
-    def __init__(self, clock: LogClock, add: Callable[[Sequence[Any], int | None], None], processed: int) -> None:
-        self.clock, self._add, self._processed = clock, add, processed
+    def __init__(
+        self, clock: LogClock, add: Callable[[Sequence[Any], int | None], None], processed: int, now: Now
+    ) -> None:
+        self.clock, self._add, self._processed, self._now = clock, add, processed, now
         self.fetched_to = clock.offset
         self.end: int | None = None  # the log's end as the broker last told
-        self.heard_at = time.monotonic()
+        self.heard_at = now()
         self._chunks: deque[list[Any]] = deque()
 
     def fetched(self, records: list[Any]) -> None:
         """Keep what was polled."""
         self._chunks.append(records)
         self.fetched_to = records[-1].offset + 1
-        self.heard_at = time.monotonic()
+        self.heard_at = self._now()
 
     def passed(self, offset: int) -> None:
         """Note that nothing but markers lies before ``offset``."""
@@ -75,13 +77,13 @@ class InputLog:
 class PartitionJoin:
     """The join of one partition with its two logs."""
 
-    def __init__(self, join: SessionJoin, resume: Commit) -> None:
-        self.join = join
-        self.impressions = InputLog(join.impressions, join.add_impressions, resume.impressions.processed)
-        self.clicks = InputLog(join.clicks, join.add_clicks, resume.clicks.processed)
+    def __init__(self, join: SessionJoin, resume: Commit, *, now: Now) -> None:
+        self.join, self._now = join, now
+        self.impressions = InputLog(join.impressions, join.add_impressions, resume.impressions.processed, now)
+        self.clicks = InputLog(join.clicks, join.add_clicks, resume.clicks.processed, now)
         self.committed: Entries | None = None  # what the broker has of this partition
         self.moved_to = resume.impressions.processed, resume.clicks.processed  # by what it has
-        self.committed_at = time.monotonic()
+        self.committed_at = now()
 
     @property
     def logs(self) -> tuple[InputLog, InputLog]:
@@ -109,11 +111,11 @@ class PartitionJoin:
             return log
         if (log.next_at() or 0) <= other.clock.clock + AHEAD_MS:
             return log
-        return log if time.monotonic() - other.heard_at > PATIENCE_S else None
+        return log if self._now() - other.heard_at > PATIENCE_S else None
 
     def closing_clock(self, now_ms: int) -> int:
         """Return the time by which lists close: that of the slower log, or the wall clock's where all is quiet."""
-        quiet_before = time.monotonic() - QUIET_S
+        quiet_before = self._now() - QUIET_S
         return min(now_ms if log.at_end and log.heard_at < quiet_before else log.clock.clock for log in self.logs)
 
     def is_due(self, checkpoint: Checkpoint, entries: Entries) -> bool:
@@ -122,11 +124,11 @@ class PartitionJoin:
             return True
         if (checkpoint.commit.impressions.processed, checkpoint.commit.clicks.processed) != self.moved_to:
             return True
-        return entries != self.committed and time.monotonic() - self.committed_at > CLOCKS_EVERY_S
+        return entries != self.committed and self._now() - self.committed_at > CLOCKS_EVERY_S
 
     def written(self, checkpoint: Checkpoint, entries: Entries) -> None:
         """Note that a checkpoint is committed."""
-        self.committed, self.committed_at = entries, time.monotonic()
+        self.committed, self.committed_at = entries, self._now()
         self.moved_to = checkpoint.commit.impressions.processed, checkpoint.commit.clicks.processed
 
     def checkpoint(self, now_ms: int, *, most_bytes: int) -> Checkpoint:

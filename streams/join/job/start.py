@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 
+from streams.broker import GroupConsumer
 from streams.join.commit import BadCommit, Commit
 
 CHOICES = "earliest, latest or a time (ISO 8601, or milliseconds since 1970)"
@@ -35,7 +36,7 @@ def parse_start(start: str | None) -> str | int | None:
 
 
 def resume_from(
-    consumer: KafkaConsumer,
+    consumer: GroupConsumer,
     inputs: tuple[TopicPartition, TopicPartition],
     committed: tuple[Any, Any],
     topic_ids: tuple[str, str],
@@ -66,12 +67,10 @@ def resume_from(
 
 
 def _offsets(
-    consumer: KafkaConsumer, inputs: tuple[TopicPartition, TopicPartition], start: str | int
+    consumer: GroupConsumer, inputs: tuple[TopicPartition, TopicPartition], start: str | int
 ) -> Mapping[TopicPartition, int]:
-    if start == "earliest":
-        return dict(consumer.beginning_offsets(list(inputs), timeout_ms=10_000))
-    ends = consumer.end_offsets(list(inputs), timeout_ms=10_000)
-    if start == "latest":
-        return dict(ends)
-    found = consumer.offsets_for_times(dict.fromkeys(inputs, start), timeout_ms=10_000)
-    return {place: found[place].offset if found.get(place) else ends[place] for place in inputs}
+    bounds = consumer.bounds(inputs)
+    if isinstance(start, str):
+        return {place: bounds[place][start == "latest"] for place in inputs}
+    found = consumer.offsets_at(inputs, start)
+    return {place: bounds[place][1] if (at := found[place]) is None else at for place in inputs}

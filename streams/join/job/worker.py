@@ -6,23 +6,14 @@ import logging
 import os
 import signal
 import threading
-import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, TopicPartition
-from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import (
-    AuthorizationError,
-    IllegalStateError,
-    KafkaError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-)
-from kafka.structs import OffsetAndMetadata
+from kafka import TopicPartition
+from kafka.errors import AuthorizationError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 
-from streams.broker import admin, consumer, hand_out_parked, require_topics
+from streams.broker import REAL_CLOCKS, BrokerPort, GroupConsumer, GroupOffset, JobClocks, KafkaBroker, require_topics
 from streams.events import Acceptance
 from streams.join.checkpoint import Checkpoint
 from streams.join.job.partition import Entries, PartitionJoin
@@ -44,18 +35,33 @@ REREAD_RATE = 40_000  # impressions a second
 LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
 
 
-class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+class JoinJob:
     """One member of the join's group: polls both logs, joins what it is assigned, and commits in transactions.
 
     Parameters
     ----------
     settings
         Topics, buckets and times.
+    broker
+        Where they are.
     start
         Where a partition without a usable commit begins; None refuses to begin there.
+    clocks, stopping
+        The time, and what is set to end the job.
     """
 
-    def __init__(self, settings: Settings, *, start: str | None = None) -> None:
+    _consumer: GroupConsumer
+
+    def __init__(
+        self,
+        settings: Settings,
+        broker: BrokerPort,
+        *,
+        start: str | None = None,
+        clocks: JobClocks = REAL_CLOCKS,
+        stopping: threading.Event | None = None,
+    ) -> None:
+        self._broker, self._clocks = broker, clocks
         self._settings, self._start = settings, parse_start(start)
         self._accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
         self._wait_ms, self._lateness_ms = int(settings.wait_s * 1000), int(settings.lateness_s * 1000)
@@ -64,53 +70,42 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         self._writer_name = f"glimpse-join-{uuid.uuid4()}"
         self._writer: JoinWriter | None = None
         self._joins: dict[int, PartitionJoin] = {}
-        self._moved = False  # the assignment changed
         self._member: Any = None  # what the group called us when it assigned the partitions
-        self._checkpoint_at = self._idle_at = time.monotonic()
-        self.stopping = threading.Event()
+        self._checkpoint_at = self._idle_at = clocks.monotonic()
+        self.stopping = stopping or threading.Event()
         self.watch = JoinWatch(self._joins, wait_s=settings.wait_s, lateness_s=settings.lateness_s)
-
-    # Kafka calls these two on its own thread, which also sends the heartbeats: they only take notes.
-    def on_partitions_assigned(self, assigned: Any) -> None:
-        """Hold back new partitions until their joins stand where they stopped."""
-        self._consumer.pause(*assigned)
-        self._moved = True
-
-    def on_partitions_revoked(self, revoked: Any) -> None:
-        """Note that nothing of the current checkpoint may be written as it is."""
-        self._moved = True
 
     def run(self) -> None:
         """Join until ``stopping`` is set."""
-        with admin(self._settings) as client:
-            found = {topic["name"]: str(topic["topic_id"]) for topic in client.describe_topics(list(self._inputs()))}
-        self._ids = tuple(found[name] for name in self._inputs())  # type: ignore[assignment]
-        self._consumer = consumer(
-            self._settings,
-            group_id=f"{self._settings.topic_prefix}glimpse-join",
-            partition_assignment_strategy=(RangePartitionAssignor,),  # others may split the two logs of a partition
-            session_timeout_ms=10_000,
-        )
+        self.begin()
         try:
-            self._consumer.subscribe(list(self._inputs()), listener=self)
             while not self.stopping.is_set():
-                self._turn()
-            self._survive(self._commit)
+                self.turn()
+            self.finish()
         finally:
-            self._drop_writer()
-            self._consumer.close(autocommit=False, timeout_ms=2_000)
+            self.close()
 
-    def _inputs(self) -> tuple[str, str]:
-        return self._topics.impressions, self._topics.clicks
+    def begin(self) -> None:
+        """Enter the group."""
+        found = self._broker.topics(self._topics.events)
+        self._ids = found[self._topics.impressions].topic_id, found[self._topics.clicks].topic_id
+        self._consumer = self._broker.group_consumer("glimpse-join", self._topics.events)
 
-    def _turn(self) -> None:
+    def finish(self) -> None:
+        """Commit what is joined."""
+        self._survive(self._commit)
+
+    def close(self) -> None:
+        """Leave the group, whatever was not committed."""
+        self._drop_writer()
+        self._consumer.close()
+
+    def turn(self) -> None:
         """Poll once and do what is due."""
         self.watch.turned()
-        polled: dict[TopicPartition, list[Any]] = {}
+        polled: Mapping[TopicPartition, Sequence[Any]] = {}
         try:
-            polled = self._consumer.poll(timeout_ms=POLL_MS)
-        except NoOffsetForPartitionError:
-            self._moved = True  # looked at when the partition is opened
+            polled = self._consumer.poll(POLL_MS)
         except OffsetOutOfRangeError as error:
             raise JoinRefused(
                 f"events that are still needed were deleted from the log ({error}): give the topics a longer "
@@ -121,34 +116,33 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         except KafkaError as error:
             log.warning("cannot poll: %r", error)
             self.stopping.wait(0.5)
-        if self._moved:
-            self._moved = False
+        if self._consumer.moved():
             self._survive(self._reassign)
             return  # what was polled before is fetched again
         for place, records in polled.items():
             if place.partition in self._joins:
-                self._joins[place.partition].logs[place.topic == self._topics.clicks].fetched(records)
+                self._joins[place.partition].logs[place.topic == self._topics.clicks].fetched(list(records))
         for partition, partition_join in self._joins.items():
             self._look_up(partition, partition_join)
             partition_join.feed()
             self._hold_back(partition, partition_join)
-        now = time.monotonic()
+        now = self._clocks.monotonic()
         if now - self._checkpoint_at >= CHECKPOINT_EVERY_S:
             self._survive(self._commit)
-            self._checkpoint_at = time.monotonic()
+            self._checkpoint_at = self._clocks.monotonic()
         if now - self._idle_at >= IDLE_CHECK_S:
             self._note_silence()
             self._idle_at = now
 
     def _places(self, partition: int) -> tuple[TopicPartition, TopicPartition]:
-        impressions, clicks = self._inputs()
+        impressions, clicks = self._topics.events
         return TopicPartition(impressions, partition), TopicPartition(clicks, partition)
 
     def _look_up(self, partition: int, partition_join: PartitionJoin) -> None:
         for place, one in zip(self._places(partition), partition_join.logs, strict=True):
             try:
-                end = self._consumer.highwater(place)
-                position = self._consumer.position(place, timeout_ms=0)
+                end = self._consumer.end(place)
+                position = self._consumer.position(place)
             except IllegalStateError:  # it was taken away just now; the next turn sees to that
                 return
             one.end = one.end if end is None else end
@@ -157,7 +151,6 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
 
     def _hold_back(self, partition: int, partition_join: PartitionJoin) -> None:
         """Fetch no more of a log whose records still wait for the other one."""
-        hand_out_parked(self._consumer)
         for place, one in zip(self._places(partition), partition_join.logs, strict=True):
             try:
                 if one.next_at() is None:
@@ -170,11 +163,11 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
     def _reassign(self) -> None:
         """Keep the joins whose partitions came back untouched, drop the others, and open those that are new."""
         if self._writer is None:
-            self._writer = JoinWriter(self._settings, self._writer_name)
+            self._writer = JoinWriter(self._broker, self._writer_name, self._topics)
         # Taken before the commits are looked at: whoever takes a partition over later makes this membership stale,
         # and the broker then refuses what is committed with it.
-        self._member = self._consumer.group_metadata()
-        joined = self._member.generation_id >= 0  # else nothing would stop a commit of ours
+        self._member = self._consumer.member()
+        joined = self._member is not None
         assigned = {place.partition for place in self._consumer.assignment()} if joined else set()
         for partition in [*self._joins]:
             if partition not in assigned:
@@ -190,8 +183,8 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
 
     def _open(self, partition: int) -> None:
         places = self._places(partition)
-        found = [self._consumer.committed(place, metadata=True, timeout_ms=30_000) for place in places]
-        committed: Any = tuple((entry.offset, entry.metadata) if entry else None for entry in found)
+        found = self._consumer.committed(places)
+        committed: Any = found[places[0]], found[places[1]]
         partition_join = self._joins.get(partition)
         if (
             partition_join is None or partition_join.committed != committed
@@ -208,7 +201,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
                 impressions_topic=places[0].topic,
                 clicks_topic=places[1].topic,
             )
-            partition_join = self._joins[partition] = PartitionJoin(join, resume)
+            partition_join = self._joins[partition] = PartitionJoin(join, resume, now=self._clocks.monotonic)
             partition_join.committed = None if None in committed else committed
             self.watch.opened(partition, resume.ledger)
             again = sum(part.processed - part.place.offset for part in (resume.impressions, resume.clicks))
@@ -221,18 +214,18 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
         """Let lists be forgotten although a log is silent: what it gets next will be of now, not of then."""
         if self._settings.timestamps != "LogAppendTime":
             return  # what is loaded next may be of any time
-        now_ms, silent_before = int(time.time() * 1000), time.monotonic() - IDLE_MARGIN_MS / 1000
+        now_ms, silent_before = self._now_ms(), self._clocks.monotonic() - IDLE_MARGIN_MS / 1000
         for partition, partition_join in self._joins.items():
             places = self._places(partition)
             if partition_join.join.rebuilding or all(one.heard_at > silent_before for one in partition_join.logs):
                 continue
             try:
-                ends = self._consumer.end_offsets(list(places), timeout_ms=2_000)
+                bounds = self._consumer.bounds(places)
             except KafkaError:
                 return  # not known to be at its end now; there is no hurry
             silent = [
                 now_ms - IDLE_MARGIN_MS
-                if one.at_end and one.heard_at < silent_before and one.fetched_to >= ends[place]
+                if one.at_end and one.heard_at < silent_before and one.fetched_to >= bounds[place][1]
                 else None
                 for place, one in zip(places, partition_join.logs, strict=True)
             ]
@@ -240,7 +233,7 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
 
     def _commit(self) -> None:
         """Cut every join, and write all that is new with the offsets in one transaction."""
-        now_ms, checkpoints = int(time.time() * 1000), dict[int, Checkpoint]()
+        now_ms, checkpoints = self._now_ms(), dict[int, Checkpoint]()
         entries: dict[int, Entries] = {}
         for partition, partition_join in self._joins.items():
             if not partition_join.join.rebuilding:
@@ -250,17 +243,17 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
                     checkpoints[partition], entries[partition] = checkpoint, encoded
         if not checkpoints:
             return
-        started = time.monotonic()
+        started = self._clocks.monotonic()
         assert self._writer is not None, "a partition is opened after the writer"
         offsets = {
-            place: OffsetAndMetadata(*entry, -1)
+            place: GroupOffset(*entry)
             for partition, both in entries.items()
             for place, entry in zip(self._places(partition), both, strict=True)
         }
         self._writer.write(checkpoints.values(), offsets, self._member)
         for partition, checkpoint in checkpoints.items():
             self._joins[partition].written(checkpoint, entries[partition])
-        self.watch.committed(checkpoints, time.monotonic() - started)
+        self.watch.committed(checkpoints, self._clocks.monotonic() - started)
 
     def _survive(self, work: Callable[[], None]) -> None:
         """Do ``work``; if Kafka fails it, begin again from what is committed, as often as it takes."""
@@ -280,6 +273,9 @@ class JoinJob(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
                     return
                 work = self._reassign
 
+    def _now_ms(self) -> int:
+        return int(self._clocks.wall() * 1000)
+
     def _drop_writer(self) -> None:
         if self._writer is not None:
             self._writer.close()
@@ -291,7 +287,7 @@ def run_join(settings: Settings, *, start: str | None = None) -> int:
     require_topics(settings)  # before there is a log: what cannot work is said in one line
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("streams").setLevel(logging.INFO)
-    job = JoinJob(settings, start=start)
+    job = JoinJob(settings, KafkaBroker(settings), start=start)
 
     def stop(number: int, frame: object) -> None:
         if not job.stopping.is_set():

@@ -1,5 +1,6 @@
 """The figures of the join and of the models, on events and samples with a known outcome."""
 
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -114,7 +115,7 @@ def test_a_partition_that_goes_and_comes_back_counts_nothing_twice():
 def test_an_idle_partition_has_its_figures_before_any_commit():
     commit = Commit.beginning(Acceptance(BUCKETS, future_ms=0).hash)
     join = SessionJoin(Acceptance(BUCKETS, future_ms=0), wait_ms=10_000, lateness_ms=60_000, resume=commit)
-    watch = JoinWatch({4: PartitionJoin(join, commit)})
+    watch = JoinWatch({4: PartitionJoin(join, commit, now=time.monotonic)})
     watch.opened(4, commit.ledger)
     watch.turned()
     text = watch.metrics()

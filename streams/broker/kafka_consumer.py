@@ -1,0 +1,134 @@
+"""kafka-python's consumer behind the port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import NoOffsetForPartitionError
+
+from streams.broker.clients import consumer, hand_out_parked
+from streams.broker.port import GroupOffset
+from streams.settings import Settings
+
+ANSWER_MS = 10_000  # for one question to the broker
+COMMITTED_MS = 30_000  # a transaction that another worker left open holds its offsets back until it times out
+SESSION_MS = 10_000  # how long the partitions of a killed worker wait for their next owner
+
+
+class KafkaLogConsumer:
+    """A reader of committed records, by hand."""
+
+    def __init__(self, settings: Settings, **options: Any) -> None:
+        self._settings = settings
+        self._consumer = consumer(settings, **options)
+        self._asker: KafkaConsumer | None = None
+
+    def assign(self, places: Iterable[TopicPartition]) -> None:
+        """Read these partitions, each from its beginning unless sought."""
+        wanted = list(places)
+        self._consumer.assign(wanted)
+        self._consumer.seek_to_beginning(*wanted)
+
+    def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Any]]:
+        """Return records that came."""
+        found: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=timeout_ms)
+        return found
+
+    def position(self, place: TopicPartition) -> int | None:
+        """Return the offset that is read next, beyond markers, if it is known."""
+        found: int | None = self._consumer.position(place, timeout_ms=0)
+        return found
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        """Go on reading at ``offset``."""
+        self._consumer.seek(place, offset)
+
+    def bounds(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return the first offset that each log still has and its end, open transactions included."""
+        wanted = list(places)
+        if self._asker is None:  # a reader of committed records is told the last stable offset as the end
+            self._asker = consumer(self._settings, isolation_level="read_uncommitted")
+        starts = self._asker.beginning_offsets(wanted, timeout_ms=ANSWER_MS)
+        ends = self._asker.end_offsets(wanted, timeout_ms=ANSWER_MS)
+        return {place: (starts[place], ends[place]) for place in wanted}
+
+    def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int | None]:
+        """Return the first offset of each log whose time stamp is not before ``time_ms``, or None."""
+        found = self._consumer.offsets_for_times(dict.fromkeys(places, time_ms), timeout_ms=ANSWER_MS)
+        return {place: entry.offset if entry else None for place, entry in found.items()}
+
+    def close(self) -> None:
+        """Let go of connections, and leave the group."""
+        self._consumer.close(autocommit=False, timeout_ms=2_000)
+        if self._asker is not None:
+            self._asker.close(autocommit=False, timeout_ms=2_000)
+
+
+class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """A member of a group."""
+
+    def __init__(self, settings: Settings, group: str, topics: Sequence[str]) -> None:
+        super().__init__(
+            settings,
+            group_id=group,
+            partition_assignment_strategy=(RangePartitionAssignor,),  # others may split two logs of one partition
+            session_timeout_ms=SESSION_MS,
+        )
+        self._moved = False
+        self._consumer.subscribe(list(topics), listener=self)
+
+    # Kafka calls these two on its own thread, which also sends the heartbeats: they only take notes.
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        """Hold back new partitions until somebody has said where they are read from."""
+        self._consumer.pause(*assigned)
+        self._moved = True
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        """Note that what was assigned may not be any more."""
+        self._moved = True
+
+    def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Any]]:
+        """Return records that came; none while a partition has no place to be read from."""
+        hand_out_parked(self._consumer)
+        try:
+            return super().poll(timeout_ms)
+        except NoOffsetForPartitionError:
+            self._moved = True
+            return {}
+
+    def moved(self) -> bool:
+        """Return whether the group has assigned anew since this was last asked; what is assigned is paused."""
+        moved, self._moved = self._moved, False
+        return moved
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions that this member has."""
+        return set(self._consumer.assignment())
+
+    def member(self) -> Any | None:
+        """Return the membership under which offsets are committed; None while there is none to stop a stale commit."""
+        member = self._consumer.group_metadata()
+        return member if member.generation_id >= 0 else None
+
+    def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
+        """Return what the group has committed, waiting for transactions that are still under way."""
+        found = {
+            place: self._consumer.committed(place, metadata=True, timeout_ms=COMMITTED_MS) for place in list(places)
+        }
+        return {place: GroupOffset(entry.offset, entry.metadata) if entry else None for place, entry in found.items()}
+
+    def end(self, place: TopicPartition) -> int | None:
+        """Return the log's end as the broker last told with a fetch."""
+        found: int | None = self._consumer.highwater(place)
+        return found
+
+    def pause(self, place: TopicPartition) -> None:
+        """Fetch no more of a partition."""
+        self._consumer.pause(place)
+
+    def resume(self, place: TopicPartition) -> None:
+        """Fetch a partition again."""
+        self._consumer.resume(place)
