@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.commands.options import Config
+from streams.commands.options import Config, writes_to
 from streams.commands.progress import bar
 
 commands = typer.Typer()
@@ -57,6 +57,8 @@ def restore(
     from streams.logs.job import restore as work
     from streams.settings import EVENTS, load
 
-    done = work(load(config), Archive.open(folder), topics=topic or EVENTS, progress=bar(Console(stderr=True)))
+    settings, chosen = load(config), topic or EVENTS
+    writes_to(settings, chosen)
+    done = work(settings, Archive.open(folder), topics=chosen, progress=bar(Console(stderr=True)))
     for part in done:
         print(f"{part.topic}\t{part.partition}\t{part.records} records, {part.end} in all")

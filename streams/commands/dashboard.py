@@ -27,6 +27,7 @@ def dashboard(
 ) -> None:
     """Serve a live page: lag, click rates, examination, delays, snapshots, dead letters, freshness.
 
+    The address that is printed has the token that was made; TOKEN stands for one that came from --token-file.
     It only reads, beside whatever runs or does not run, and goes on by itself when Kafka was away.
     """
     from streams.dashboard.job import of_archive, of_kafka, serve
@@ -41,4 +42,5 @@ def dashboard(
         page = of_kafka(settings, host=host, port=port, token=token)
     else:
         page = of_archive(settings, archive, host=host, port=port, token=token)
-    raise typer.Exit(serve(page, say=note))
+    secret = token if token_file else None  # one that was made here is shown once, or nobody could come in
+    raise typer.Exit(serve(page, say=lambda text: note(text.replace(secret, "TOKEN") if secret else text)))

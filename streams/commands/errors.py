@@ -25,6 +25,14 @@ class LastWords(logging.Handler):
 
 def explained(error: Exception, last_words: str = "") -> str | None:
     """Return what a user must know of an expected error, in one line; None for a bug, which keeps its trace."""
+    from streams.settings import without_logins
+
+    words = in_words(error, last_words)
+    return None if words is None else without_logins(words)
+
+
+def in_words(error: Exception, last_words: str) -> str | None:
+    """Return the words for an error as it is, secrets and all."""
     words = " ".join(str(error).split()) or type(error).__name__
     home = type(error).__module__.partition(".")[0]
     if home in ("streams", "schemas", "__main__"):  # made for people

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.commands.options import Config, with_buckets
+from streams.commands.options import Config, with_buckets, writes_to
 
 if TYPE_CHECKING:
     pass
@@ -26,7 +26,9 @@ def join(start: From = None, config: Config = None) -> None:
     """Join impressions and clicks into samples, exactly once, until SIGTERM."""
     from streams.join.job import run_join
 
-    raise typer.Exit(run_join(with_buckets(config), start=start))
+    settings = with_buckets(config)
+    writes_to(settings, ("samples", "late-clicks", "dead-letters"))
+    raise typer.Exit(run_join(settings, start=start))
 
 
 @commands.command()
@@ -34,7 +36,9 @@ def learn(config: Config = None) -> None:
     """Learn each bucket's model from samples and publish snapshots to Kafka and Redis, until SIGTERM."""
     from streams.learn.job import run_learn
 
-    raise typer.Exit(run_learn(with_buckets(config)))
+    settings = with_buckets(config)
+    writes_to(settings, ("parameters", "dead-letters"))
+    raise typer.Exit(run_learn(settings))
 
 
 @commands.command()

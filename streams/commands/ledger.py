@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.commands.options import Config, note, with_buckets
+from streams.commands.options import Config, note, with_buckets, writes_to
 
 if TYPE_CHECKING:
     from streams.ledger.job import Audit
@@ -91,5 +91,6 @@ def unlearn(
     if not yes:
         note("nothing was changed; with --yes it will be")
         return
+    writes_to(settings, ["samples"])
     done = work(settings, bucket=bucket, from_ms=from_ms, to_ms=to_ms)
     print(f"{len(done.places)} lists were taken back; `glimpse learn` takes them out of the model")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,12 @@ def with_buckets(config: Path | None) -> Settings:
     if not settings.buckets:
         raise SettingsError("buckets", {}, "describe at least one in glimpse.toml; see examples/glimpse.toml")
     return settings
+
+
+def writes_to(settings: Settings, topics: Iterable[str]) -> None:
+    """Say where a command is about to write: the broker, and the topics by their full names."""
+    names = ", ".join(settings.topic_prefix + topic for topic in topics)
+    note(f"writes to Kafka at {settings.kafka}: {names}")
 
 
 def note(text: str) -> None:

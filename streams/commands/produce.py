@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.commands.options import CommandError, Config, note, with_buckets
+from streams.commands.options import CommandError, Config, note, with_buckets, writes_to
 from streams.commands.progress import bar
 
 if TYPE_CHECKING:
-    pass
+    from streams.settings import Settings
 
 commands = typer.Typer()
 
@@ -26,18 +26,26 @@ def produce(
     restamp: Annotated[
         bool, typer.Option("--restamp", help="Date recorded events now, so that they are not late.")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Write also among events that other programs have written.")
+    ] = False,
     config: Config = None,
 ) -> None:
     """Write impressions and clicks to the topics, simulated or from a file.
 
+    Topics whose newest events come from another program, a service of yours perhaps, are left alone without --yes.
     A line of the file: {"type": "click", "impression_id": "i1", "session_id": "s1", "position": 2, "clicked_at_ms": 9}
     """
     from rich.console import Console
 
     from streams.events import read_events
     from streams.events.job import produce_events, simulated_events
+    from streams.settings import EVENTS
 
     settings = with_buckets(config)
+    writes_to(settings, EVENTS)
+    if not yes:
+        refuse_foreign(settings)
     console = Console(stderr=True)
     try:
         if file is None:
@@ -50,3 +58,15 @@ def produce(
     except ValueError as error:  # of a line, or of an option
         raise CommandError(str(error)) from error
     note(f"{done.impressions} impressions and {done.clicks} clicks in {done.seconds:.1f} s")
+
+
+def refuse_foreign(settings: Settings) -> None:
+    """Refuse topics that hold somebody else's events: what is simulated there would be learned as real."""
+    from streams.events.job import foreign_event
+
+    place = foreign_event(settings)
+    if place is not None:
+        raise CommandError(
+            f"{place} of Kafka at {settings.kafka} is an event that glimpse produce has not written; "
+            "take another broker or topic_prefix, or say --yes to write among them"
+        )

@@ -128,6 +128,7 @@ def replay(
     if out is not None:
         write_directory(out, snapshots)
     if to_topic is not None:
+        note(f"writes to Kafka at {settings.kafka}: {to_topic}")
         write_topic(settings, to_topic, snapshots)
     for comparison in compare(done.models, found, candidates=shown):
         print(comparison)

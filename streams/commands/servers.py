@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.commands.options import Config, note
+from streams.commands.options import Config, note, writes_to
 
 if TYPE_CHECKING:
     pass
@@ -28,8 +28,9 @@ Docker = Annotated[
 def up(folder: Folder = Path(".glimpse"), docker: Docker = False) -> None:
     """Start a Kafka and a Redis on 127.0.0.1 for development, and print where they are.
 
-    In a shell: eval "$(glimpse up)". Kafka's jars are fetched once through mvn; a server that GLIMPSE_KAFKA or
-    GLIMPSE_REDIS names is used instead of an own one. Running it again starts only what does not run.
+    Commands in the same folder find them by themselves; elsewhere, in a shell: eval "$(glimpse up)". Kafka's jars are
+    fetched once through mvn; a server that GLIMPSE_KAFKA or GLIMPSE_REDIS names is used instead of an own one. Running
+    it again starts only what does not run.
     """
     from streams.local import Addresses, compose, start_servers
 
@@ -48,7 +49,10 @@ def down(
     docker: Docker = False,
     delete: Annotated[bool, typer.Option("--delete", help="Remove the data too: topics and keys are gone.")] = False,
 ) -> None:
-    """Stop what `glimpse up` started; the data stays for the next time unless told otherwise."""
+    """Stop what `glimpse up` started; the data stays for the next time unless told otherwise.
+
+    With --delete what it wrote is removed, and nothing else that stands in its folder.
+    """
     from streams.local import compose, stop_servers
 
     if docker:
@@ -69,9 +73,11 @@ def topics(
     the allowed downtime, replication, record size, and whether transactions are possible.
     """
     from streams.broker import check_topics, create_topics, fix_topics, topic_specs
-    from streams.settings import load
+    from streams.settings import TOPICS, load
 
     settings = load(config)
+    if fix or not check:
+        writes_to(settings, TOPICS)
     for name in [] if check else create_topics(settings):
         note(f"created {name}")
     for change in fix_topics(settings) if fix else []:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -12,8 +13,11 @@ from pathlib import Path
 from streams.local.kafka import LocalKafka, locked, program
 from streams.local.redis import LocalRedis
 from streams.local.server import LocalServerError, free_port, listening
+from streams.settings import Settings, write_running
 
 USUAL_PORTS = {"kafka": 9092, "redis": 6379}  # with these, nothing needs to be exported
+PORTS = "ports.json"  # makes a folder ours
+WRITTEN = ("kafka", "redis", PORTS, "lock")  # what down leaves in the folder of up
 Say = Callable[[str], None]
 
 
@@ -26,15 +30,22 @@ class Addresses:
 
     def exports(self) -> str:
         """Return the lines that tell a shell."""
-        return f"export GLIMPSE_KAFKA={self.kafka}\nexport GLIMPSE_REDIS={self.redis}"
+        return f"export GLIMPSE_KAFKA={shlex.quote(self.kafka)}\nexport GLIMPSE_REDIS={shlex.quote(self.redis)}"
 
 
 def start_servers(folder: Path, *, environ: Mapping[str, str], say: Say) -> Addresses:
-    """Start what does not run yet, and return where all is; a server named in the environment is used as it is."""
+    """Start what does not run yet, and return where all is; a server named in the environment is used as it is.
+
+    A folder with files of somebody else is refused, since ``down`` could not tell theirs from ours.
+    """
+    given = {"kafka": environ.get("GLIMPSE_KAFKA"), "redis": environ.get("GLIMPSE_REDIS")}
+    # an address that no command would take is refused here too, its password unseen
+    Settings(kafka=given["kafka"] or f"127.0.0.1:{USUAL_PORTS['kafka']}", redis=given["redis"] or None)
+    if folder.exists() and not is_ours(folder) and any(folder.iterdir()):
+        raise LocalServerError(f"{folder} holds files that glimpse up has not made; take another --dir")
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "lock"):
         kafka, redis = servers(folder)
-        given = {"kafka": environ.get("GLIMPSE_KAFKA"), "redis": environ.get("GLIMPSE_REDIS")}
         addresses = {"kafka": kafka.bootstrap, "redis": redis.url}
         for server in (kafka, redis):
             address = given[server.name]
@@ -50,12 +61,13 @@ def start_servers(folder: Path, *, environ: Mapping[str, str], say: Say) -> Addr
                 say(f"{server.name}: starting …")
                 server.start()
                 say(f"{server.name}: runs on port {server.port}, its data and log are in {server.folder}")
+        write_running(folder, addresses)
     return Addresses(**addresses)
 
 
 def stop_servers(folder: Path, *, delete: bool, say: Say) -> None:
-    """Stop what ``up`` started in ``folder``, and with ``delete`` remove the data too."""
-    if not folder.exists():
+    """Stop what ``up`` started in ``folder``, and with ``delete`` remove what it wrote there, and nothing else."""
+    if not is_ours(folder):
         say(f"nothing was started in {folder}")
         return
     with locked(folder / "lock"):
@@ -63,19 +75,48 @@ def stop_servers(folder: Path, *, delete: bool, say: Say) -> None:
             running = server.pid is not None
             server.stop()
             say(f"{server.name}: {'stopped' if running else 'did not run'}")
-    if delete:
-        shutil.rmtree(folder)
+        write_running(folder, None)
+        if delete:
+            delete_written(folder, say)
+
+
+def delete_written(folder: Path, say: Say) -> None:
+    """Remove what ``up`` wrote, its servers' data before their ports, and the folder if that leaves it empty."""
+    for name in WRITTEN:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    left = sorted(path.name for path in folder.iterdir())
+    if left:
+        say(f"what glimpse up wrote in {folder} is deleted; {left[0]!r} is not ours, so the folder stays")
+    else:
+        folder.rmdir()
         say(f"{folder} is deleted")
+
+
+def is_ours(folder: Path) -> bool:
+    """Return whether ``up`` was here: it left its ports."""
+    return known_ports(folder) is not None
+
+
+def known_ports(folder: Path) -> dict[str, int] | None:
+    """Return the ports of the servers of ``folder``, or None when ``up`` never was there."""
+    try:
+        found = json.loads((folder / PORTS).read_text())
+    except (OSError, ValueError, RecursionError):
+        return None
+    whole = isinstance(found, dict) and found.keys() == USUAL_PORTS.keys()
+    return found if whole and all(type(port) is int and 0 < port < 65_536 for port in found.values()) else None
 
 
 def servers(folder: Path) -> tuple[LocalKafka, LocalRedis]:
     """Return the servers of ``folder``, on the ports that they had before."""
-    file = folder / "ports.json"
-    if file.exists():
-        ports = json.loads(file.read_text())
-    else:
+    ports = known_ports(folder)
+    if ports is None:
         ports = {name: free_port() if listening(port) else port for name, port in USUAL_PORTS.items()}
-        file.write_text(json.dumps(ports))
+        (folder / PORTS).write_text(json.dumps(ports))
     kafka = LocalKafka(folder / "kafka", port=ports["kafka"])
     return kafka, LocalRedis(folder / "redis", port=ports["redis"], keep=True)
 

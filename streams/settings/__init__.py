@@ -1,16 +1,18 @@
 """What a command is told: glimpse.toml and the environment, checked once into Settings and its Buckets."""
 
 from streams.settings.bucket import Bucket
-from streams.settings.checks import SettingsError
+from streams.settings.checks import SettingsError, without_logins
 from streams.settings.examination import ExaminationError, read_examination, write_examination
 from streams.settings.load import load
 from streams.settings.settings import Settings
 from streams.settings.sources import read_secret
 from streams.settings.topics import EVENTS, TOPICS, Topics
+from streams.settings.up import UP_FOLDER, write_running
 
 __all__ = [
     "EVENTS",
     "TOPICS",
+    "UP_FOLDER",
     "Bucket",
     "ExaminationError",
     "Settings",
@@ -19,5 +21,7 @@ __all__ = [
     "load",
     "read_examination",
     "read_secret",
+    "without_logins",
     "write_examination",
+    "write_running",
 ]

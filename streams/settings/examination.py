@@ -21,7 +21,7 @@ def read_examination(file: Path) -> NDArray[np.float64]:
     """Return the table w in ``file``: K×K, or K chances for a position-based model; its hash is checked."""
     try:
         found = json.loads(file.read_text())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ExaminationError(f"cannot be read as JSON: {error}") from error
     if not isinstance(found, dict) or "examination" not in found or not found.keys() <= set(KEYS):
         raise ExaminationError(f"must be a JSON object with the keys {', '.join(KEYS)}; make one: glimpse fit")

@@ -17,10 +17,14 @@ from streams.settings.checks import (
 from streams.settings.examination import ExaminationError, read_examination
 from streams.settings.settings import Settings
 from streams.settings.sources import SECRETS, from_environment, from_toml
+from streams.settings.up import running_servers
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings: environment first, then ``path``, else ``GLIMPSE_CONFIG``, else ./glimpse.toml if there."""
+    """Return the settings: environment first, then ``path``, else ``GLIMPSE_CONFIG``, else ./glimpse.toml if there.
+
+    Servers that neither names are those that ``glimpse up`` has running in this folder, if there are any.
+    """
     chosen = path or (Path(environ["GLIMPSE_CONFIG"]) if environ.get("GLIMPSE_CONFIG") else None)
     file = chosen or Path("glimpse.toml")
     kinds = {
@@ -37,7 +41,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> S
     origins |= dict.fromkeys(stated, "GLIMPSE_")
     try:
         buckets = {name: bucket_of(name, table) for name, table in values.pop("buckets", {}).items()}
-        return Settings(**(values | stated), buckets=buckets)
+        return Settings(**(running_servers() | values | stated), buckets=buckets)
     except SettingsError as error:
         origin = origins.get(error.key.partition(".")[0], "")
         key = error.key.upper() if origin == "GLIMPSE_" else error.key

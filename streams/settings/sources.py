@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from streams.settings.checks import SettingsError, did_you_mean
+from streams.settings.checks import HIDDEN, SettingsError, did_you_mean
 
 SECRETS = ("kafka_password", "kafka_key_password", "redis_password")
 PATHS = ("kafka_ca", "kafka_cert", "kafka_key", "redis_ca", "redis_cert", "redis_key")
@@ -21,7 +21,9 @@ def from_toml(file: Path, known: Collection[str], bucket_keys: Collection[str]) 
         found = tomllib.loads(file.read_text())
     except OSError as error:
         raise SettingsError("glimpse.toml", str(file), f"cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except RecursionError as error:
+        raise SettingsError("glimpse.toml", str(file), "is nested too deeply") from error
+    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise SettingsError("glimpse.toml", str(file), f"is not TOML: {error}") from error
     here = file.parent
     values: dict[str, Any] = {}
@@ -29,7 +31,7 @@ def from_toml(file: Path, known: Collection[str], bucket_keys: Collection[str]) 
         secret = key.removesuffix("_file")
         if key in SECRETS:
             names = f"GLIMPSE_{key.upper()}, GLIMPSE_{key.upper()}_FILE or {key}_file"
-            raise SettingsError(f"{file.name}: {key}", "***", f"secrets do not belong here; use {names}")
+            raise SettingsError(f"{file.name}: {key}", HIDDEN, f"secrets do not belong here; use {names}")
         if key in PATHS and isinstance(value, str):
             values[key] = str(here / value)
         elif secret in SECRETS and isinstance(value, str):
@@ -37,7 +39,7 @@ def from_toml(file: Path, known: Collection[str], bucket_keys: Collection[str]) 
         elif key in known:
             values[key] = value
         else:
-            raise SettingsError(f"{file.name}: {key}", value, f"no such key{did_you_mean(key, known)}")
+            raise SettingsError(f"{file.name}: {key}", HIDDEN, f"no such key{did_you_mean(key, known)}")
     values["buckets"] = {
         name: bucket_table(f"{file.name}: buckets.{name}", table, bucket_keys, here)
         for name, table in tables(f"{file.name}: buckets", values.get("buckets", {})).items()
@@ -55,22 +57,24 @@ def from_environment(environ: Mapping[str, str], kinds: Mapping[str, type]) -> d
             continue
         if secret in SECRETS:
             if secret in values:
-                raise SettingsError(name, "***", f"is given twice; keep one of {name.removesuffix('_FILE')} and …_FILE")
+                raise SettingsError(
+                    name, HIDDEN, f"is given twice; keep one of {name.removesuffix('_FILE')} and …_FILE"
+                )
             values[secret] = read_secret(name, Path(text)) if key != secret else text
         elif key in kinds:
             values[key] = converted(name, text, kinds[key])
         elif not of_kubernetes(name, text):
             known = [f"GLIMPSE_{other.upper()}" for other in (*kinds, *SECRETS)]
-            raise SettingsError(name, text, f"no such variable{did_you_mean(name, known)}")
+            raise SettingsError(name, HIDDEN, f"no such variable{did_you_mean(name, known)}")
     return values
 
 
 def bucket_table(at: str, table: object, known: Collection[str], here: Path) -> dict[str, Any]:
     """Return one bucket's values, its table's path made absolute."""
     values = tables(at, table, leaves=True)
-    for key, value in values.items():
+    for key in values:
         if key not in known:
-            raise SettingsError(f"{at}.{key}", value, f"no such key{did_you_mean(key, known)}")
+            raise SettingsError(f"{at}.{key}", HIDDEN, f"no such key{did_you_mean(key, known)}")
     if isinstance(values.get("examination"), str):
         values["examination"] = here / values["examination"]
     return values
@@ -98,7 +102,7 @@ def read_secret(name: str, file: Path) -> str:
     """Return a secret from a file, without the line's end."""
     try:
         secret = file.read_text().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or no possible name of a file
         raise SettingsError(name, str(file), f"cannot be read: {error}") from error
     if not secret:
         raise SettingsError(name, str(file), "is empty; it must hold the secret")

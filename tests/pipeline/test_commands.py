@@ -10,6 +10,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
+from streams.events.job import EventWriter
 from streams.local.server import free_port
 from streams.settings import Settings, Topics
 
@@ -75,6 +76,25 @@ def test_topics_are_made_and_filled(start, kafka):
     assert sum(ends_at.values()) == 50
 
 
+def test_produce_leaves_events_of_other_programs_alone_unless_told(start, kafka):
+    assert ends(start("topics", kafka=kafka, prefix="own-"))[0] == 0
+    for _ in range(2):  # the second time among its own
+        code, _, err = ends(start("produce", "--lists", "5", kafka=kafka, prefix="own-"))
+        assert (code, err.splitlines()[0]) == (0, f"writes to Kafka at {kafka}: own-impressions, own-clicks")
+    with EventWriter(Settings(kafka=kafka, topic_prefix="own-")) as service:
+        service.click("i", 1, session_id="s")
+    code, _, err = ends(start("produce", "--lists", "5", kafka=kafka, prefix="own-"))
+    assert (code, "own-clicks partition" in err, "--yes" in err) == (1, True, True)
+    assert ends(start("produce", "--lists", "5", "--yes", kafka=kafka, prefix="own-"))[0] == 0
+
+
+def test_a_token_of_a_file_is_not_printed(start, kafka, tmp_path):
+    (tmp_path / "token").write_text("hunter2")
+    page = start("dashboard", "--port", "0", "--token-file", "token", kafka=kafka)
+    said = page.stderr.readline()
+    assert (said.startswith("open http://127.0.0.1:"), "token=TOKEN" in said, "hunter2" in said) == (True, True, False)
+
+
 def test_a_bad_line_of_a_file_is_named(start, kafka, tmp_path):
     (tmp_path / "events.jsonl").write_text('{"type": "click"}\n')
     code, _, err = ends(start("produce", "events.jsonl", kafka=kafka))
@@ -87,7 +107,7 @@ def one_line(name, result):
     code, _, err = result
     assert code not in (0, None), name
     assert "Traceback" not in err, f"{name}: {err}"
-    lines = [line for line in err.splitlines() if " INFO " not in line]
+    lines = [line for line in err.splitlines() if " INFO " not in line and not line.startswith("writes to Kafka at ")]
     assert len(lines) == 1, f"{name}: {err}"
     return lines[0]
 

@@ -1,5 +1,6 @@
 """Local servers: they start, stop, die and come back with their data, and only ours are ended."""
 
+import shlex
 import subprocess
 import threading
 
@@ -10,8 +11,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from streams.local.kafka import LocalKafka, jars
 from streams.local.redis import LocalRedis
 from streams.local.server import LocalServerError, command_line, free_port, running_pid
-from streams.local.up import servers, start_servers, stop_servers
-from streams.settings import Topics
+from streams.local.up import Addresses, servers, start_servers, stop_servers
+from streams.settings import SettingsError, Topics, load
 
 
 def written(broker: LocalKafka, topic: str, *values: bytes) -> None:
@@ -141,9 +142,13 @@ def test_up_twice_and_down(programs, tmp_path, monkeypatch):
         assert start_servers(folder, environ=told, say=said.append) == first
         assert [server.pid for server in servers(folder)] == pids
         assert said[-1] == f"redis: runs already on port {servers(folder)[1].port}"
+        monkeypatch.chdir(tmp_path)
+        folder.with_name(".glimpse").symlink_to(folder)  # as if it had been started in .glimpse of this folder
+        assert (load(environ={}).kafka, load(environ={}).redis) == (first.kafka, first.redis)
     finally:
         stop_servers(folder, delete=False, say=said.append)
     assert said[-2:] == ["kafka: stopped", "redis: stopped"]
+    assert load(environ={}).redis is None
     assert [server.pid for server in servers(folder)] == [None, None]
     stop_servers(folder, delete=True, say=said.append)
     assert not folder.exists()
@@ -161,6 +166,44 @@ def test_what_up_started_has_its_keys_again_after_down(programs, tmp_path, kafka
             stop_servers(tmp_path, delete=False, say=str)
     finally:
         stop_servers(tmp_path, delete=True, say=str)
+
+
+def test_down_deletes_what_up_wrote_and_nothing_else(tmp_path):
+    said = []
+    stop_servers(tmp_path, delete=True, say=said.append)  # nobody was here
+    assert said == [f"nothing was started in {tmp_path}"]
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    servers(ours)
+    (ours / "kafka").mkdir()
+    (ours / "kafka" / "server.properties").touch()
+    (ours / "thesis.txt").write_text("mine")
+    stop_servers(ours, delete=True, say=said.append)
+    assert [path.name for path in ours.iterdir()] == ["thesis.txt"]
+    assert "'thesis.txt' is not ours, so the folder stays" in said[-1]
+    with pytest.raises(LocalServerError, match="holds files that glimpse up has not made"):
+        start_servers(ours, environ={}, say=said.append)
+    assert [path.name for path in ours.iterdir()] == ["thesis.txt"]
+
+
+BAD_ADDRESSES = {
+    "a command": {"GLIMPSE_KAFKA": "$(touch owned):9092"},
+    "a password": {"GLIMPSE_REDIS": "redis://:hunter2@127.0.0.1:6379/0"},
+}
+
+
+@pytest.mark.parametrize("environ", BAD_ADDRESSES.values(), ids=BAD_ADDRESSES)
+def test_up_prints_no_address_that_a_shell_must_not_see(tmp_path, environ):
+    with pytest.raises(SettingsError) as refused:
+        start_servers(tmp_path / "s", environ=environ, say=str)
+    assert "hunter2" not in str(refused.value)
+    assert not (tmp_path / "s").exists()
+
+
+def test_exports_are_quoted():
+    assert (
+        shlex.split(Addresses("$(touch owned)", "a b").exports().splitlines()[0])[1] == "GLIMPSE_KAFKA=$(touch owned)"
+    )
 
 
 def test_up_uses_the_servers_it_is_told(tmp_path, kafka, redis_url):

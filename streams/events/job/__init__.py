@@ -1,6 +1,7 @@
 """Events on their way to Kafka: the writer that services use, and produce."""
 
+from streams.events.job.foreign import foreign_event
 from streams.events.job.produce import produce_events, simulated_events
 from streams.events.job.writer import DeliveryError, EventWriter
 
-__all__ = ["DeliveryError", "EventWriter", "produce_events", "simulated_events"]
+__all__ = ["DeliveryError", "EventWriter", "foreign_event", "produce_events", "simulated_events"]

@@ -13,6 +13,7 @@ from rich.progress import Progress
 from schemas.codec import Codec
 from schemas.records import Click, Impression
 from streams.events.events import Event, click_of, impression_of
+from streams.events.job.foreign import PRODUCED
 from streams.events.job.writer import EventWriter
 from streams.settings import Bucket, Settings
 from streams.split import bucket_of
@@ -58,7 +59,7 @@ def produce_events(
     own_time = settings.timestamps == "CreateTime"
     counts = {Impression: 0, Click: 0}
     start = time.monotonic()
-    with EventWriter(settings, codec=codec) as writer, progress or Progress(disable=True) as bar:
+    with EventWriter(settings, codec=codec, headers=[PRODUCED]) as writer, progress or Progress(disable=True) as bar:
         task = bar.add_task("events", total=total)
         for number, event in enumerate(events):
             if rate is not None and (early := start + number / rate - time.monotonic()) > PAUSE_S:

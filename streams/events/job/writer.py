@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import Self
@@ -43,6 +43,8 @@ class EventWriter:
         The time of an event that states none, in seconds since 1970.
     timeout_s
         How long a call may wait for the broker.
+    headers
+        What each record carries beside its key and value, for who wants to know where it came from.
 
     A service writes::
 
@@ -58,7 +60,9 @@ class EventWriter:
         codec: Codec | None = None,
         clock: Callable[[], float] = time.time,
         timeout_s: float = 10.0,
+        headers: Sequence[tuple[str, bytes]] = (),
     ) -> None:
+        self._headers = list(headers)
         self.settings = Settings(kafka=settings) if isinstance(settings, str) else settings
         self.topics = Topics.of(self.settings)
         self.timeout_s = timeout_s
@@ -129,7 +133,9 @@ class EventWriter:
             topic = self.topics.impressions
         value = self._codec.encode(event)
         try:
-            sent = self._connected().send(topic, value, key=event.session_id.encode(), timestamp_ms=timestamp_ms)
+            sent = self._connected().send(
+                topic, value, key=event.session_id.encode(), timestamp_ms=timestamp_ms, headers=self._headers
+            )
         except KafkaError as error:
             raise DeliveryError(f"cannot write to {topic!r}: {error}; does it exist? see: glimpse topics") from error
         sent.add_errback(self._note)

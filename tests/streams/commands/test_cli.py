@@ -65,7 +65,7 @@ WRONG = {
     "a wrong number": ({"GLIMPSE_WAIT_S": "soon"}, "glimpse: GLIMPSE_WAIT_S = 'soon': must be a number\n"),
     "a misspelt variable": (
         {"GLIMPSE_KAFKAS": "a:1"},
-        "glimpse: GLIMPSE_KAFKAS = 'a:1': no such variable; did you mean GLIMPSE_KAFKA?\n",
+        "glimpse: GLIMPSE_KAFKAS = '***': no such variable; did you mean GLIMPSE_KAFKA?\n",
     ),
     "no buckets": (
         {"GLIMPSE_CONFIG": "empty.toml"},

@@ -8,10 +8,16 @@ import pytest
 
 from learner import ALGORITHMS
 from learner.browsing import table_hash
-from streams.settings import Bucket, Settings, load, read_examination, write_examination
+from streams.settings import UP_FOLDER, Bucket, Settings, load, read_examination, write_examination, write_running
 from streams.settings.settings import SettingsError
 
 TABLE = np.tril(np.linspace(0.1, 0.9, 9).reshape(3, 3))
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path_factory, monkeypatch):
+    """Another folder than that of a developer whose `glimpse up` runs."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
 
 
 def written(folder: Path, text: str) -> Path:
@@ -110,14 +116,17 @@ BAD_VARIABLES = {
     "a misspelt choice": ({"GLIMPSE_TIMESTAMPS": "CreatTime"}, "LogAppendTime, CreateTime; did you mean CreateTime?"),
     "a misspelt variable": (
         {"GLIMPSE_WAITS": "3"},
-        "GLIMPSE_WAITS = '3': no such variable; did you mean GLIMPSE_WAIT_S?",
+        "GLIMPSE_WAITS = '***': no such variable; did you mean GLIMPSE_WAIT_S?",
     ),
     "more in sync than replicas": (
         {"GLIMPSE_MIN_INSYNC": "2"},
         "GLIMPSE_MIN_INSYNC = 2: must be a whole number from 1 to 1",
     ),
     "redis without a scheme": ({"GLIMPSE_REDIS": "127.0.0.1:6379"}, "must be redis://host:port/db"),
-    "redis with a bad port": ({"GLIMPSE_REDIS": "redis://h:99999"}, "must be redis://host:port/db: Port out of range"),
+    "redis with a bad port": (
+        {"GLIMPSE_REDIS": "redis://h:99999"},
+        "must be redis://host:port/db, with a port up to 65535",
+    ),
     "login without a name": ({"GLIMPSE_KAFKA_SECURITY": "SASL_SSL"}, "KAFKA_USERNAME = None: SASL_SSL needs one"),
     "login over a plain listener": ({"GLIMPSE_KAFKA_USERNAME": "me"}, "must be SASL_SSL or SASL_PLAINTEXT to log in"),
     "a lost certificate": (
@@ -145,15 +154,18 @@ def test_a_bad_variable_is_refused(environ, said):
 
 BAD_FILES = {
     "no TOML": ("kafka = ", "is not TOML: Invalid value"),
-    "a misspelt key": ("wait = 3", "glimpse.toml: wait = 3: no such key; did you mean wait_s?"),
+    "a misspelt key": ("wait = 3", "glimpse.toml: wait = '***': no such key; did you mean wait_s?"),
     "text for a number": ('wait_s = "3"', "glimpse.toml: wait_s = '3': must be a number"),
     "true for a number": ("wait_s = true", "wait_s = True: must be a number"),
     "a number for text": ("web_host = 5", "web_host = 5: must be text"),
     "a password": ('kafka_password = "hunter2"', "kafka_password = '***': secrets do not belong here"),
+    "a misspelt password": ('kafka_pasword = "hunter2"', "kafka_pasword = '***': no such key"),
+    "a password in a table": ('[kafka_sasl]\npassword = "hunter2"', "kafka_sasl = a table of 1: must be text"),
+    "a password of a bucket": ('[buckets.a]\npassword = "hunter2"', "buckets.a.password = '***': no such key"),
     "buckets that are no tables": ("buckets = 3", "buckets = 3: must be tables [buckets.<name>]"),
     "a bucket that is no table": ("[buckets]\nmain = 3", "buckets.main = 3: must be a table"),
     "an unknown algorithm": ('[buckets.a]\nalgorithm = "ubm_linucb"', "did you mean ubm-linucb?"),
-    "a misspelt bucket key": ("[buckets.a]\nalfa = 1", "buckets.a.alfa = 1: no such key; did you mean alpha?"),
+    "a misspelt bucket key": ("[buckets.a]\nalfa = 1", "buckets.a.alfa = '***': no such key; did you mean alpha?"),
     "no table": ('[buckets.a]\nalgorithm = "ubm-linucb"', "ubm-linucb needs a table of 12 × 12 chances"),
     "a chance above 1": ('[buckets.a]\nalgorithm = "pbm-ucb"\nexamination = [0.5, 1.5]', "examination[1] is 1.5"),
     "a ragged table": ('[buckets.a]\nalgorithm = "ubm-linucb"\nexamination = [[1], [1, 1]]', "buckets.a.examination"),
@@ -169,6 +181,10 @@ BAD_FILES = {
         "buckets.a.ridge = 'safe': must be a number above 0",
     ),
     "a negative width": ("[buckets.a]\nalpha = -0.1", "buckets.a.alpha = -0.1: must be a number at least 0"),
+    "tables in tables without end": ("a = " + "[" * 30_000, "nested too deeply"),
+    "a number of 5,000 digits": ("wait_s = " + "9" * 5_000, "is not TOML: Exceeds the limit"),
+    "a number beyond every float": ("wait_s = 0x" + "f" * 5_000, "wait_s = a number too large to show"),
+    "no name of a file": ('kafka_password_file = "\\u0000"', "cannot be read"),
     "a bucket with a strange name": ('[buckets."@samples-0"]\n', "buckets = '@samples-0': must be made of letters"),
 }
 
@@ -181,11 +197,38 @@ def test_a_bad_file_is_refused(tmp_path, text, said):
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_password_in_an_address_is_refused_unseen():
-    with pytest.raises(SettingsError, match="GLIMPSE_REDIS_PASSWORD") as refused:
-        load(environ={"GLIMPSE_REDIS": "redis://:hunter2@cache:6379/0"})
+SECRETS_OUT_OF_PLACE = {
+    "in an address": {"GLIMPSE_REDIS": "redis://:hunter2@cache:6379/0"},
+    "in an address with a bad port": {"GLIMPSE_REDIS": "redis://:hunter2@cache:none/0"},
+    "in the port's place": {"GLIMPSE_REDIS": "redis://bob:hunter2"},
+    "in an address without its scheme": {"GLIMPSE_REDIS": "bob:hunter2@cache:6379"},
+    "with a space and a slash": {"GLIMPSE_REDIS": "redis://:hunter2 a/b@cache:6379/0"},
+    "behind the address": {"GLIMPSE_REDIS": "redis://cache:6379/0?password=hunter2"},
+    "in Kafka's address": {"GLIMPSE_KAFKA": "bob:hunter2@broker:9092"},
+    "in a misspelt variable": {"GLIMPSE_KAFKA_PASSWD": "hunter2"},
+}
+
+
+@pytest.mark.parametrize("given", SECRETS_OUT_OF_PLACE.values(), ids=SECRETS_OUT_OF_PLACE)
+def test_a_secret_out_of_place_is_refused_unseen(given):
+    with pytest.raises(SettingsError, match=r"\*\*\*") as refused:
+        load(environ=given)
     assert "hunter2" not in str(refused.value)
-    assert "***@cache:6379" in str(refused.value)
+
+
+def test_servers_of_up_are_found_in_its_folder_unless_others_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    UP_FOLDER.mkdir()
+    write_running(UP_FOLDER, {"kafka": "127.0.0.1:21", "redis": "redis://127.0.0.1:22/0"})
+    assert (load(environ={}).kafka, load(environ={}).redis) == ("127.0.0.1:21", "redis://127.0.0.1:22/0")
+    assert load(environ={"GLIMPSE_KAFKA": "b:2"}).kafka == "b:2"
+    assert load(written(tmp_path, 'redis = "redis://c:3/0"'), environ={}).redis == "redis://c:3/0"
+    (tmp_path / "glimpse.toml").unlink()
+    write_running(UP_FOLDER, None)
+    assert load(environ={}) == Settings()
+    (UP_FOLDER / "running.json").write_text("[" * 100_000)
+    with pytest.raises(SettingsError, match="run glimpse up again"):
+        load(environ={})
 
 
 def test_a_secret_given_twice_is_refused_unseen(tmp_path):
