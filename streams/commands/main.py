@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
@@ -23,6 +25,22 @@ cli = typer.Typer(
 )
 for group in (demo, servers, jobs, produce, rank, lag, dashboard, archive, replay, ledger, offline):
     cli.add_typer(group.commands)
+
+
+def print_version(wanted: bool) -> None:
+    """Print which Glimpse this is, and end."""
+    if wanted:
+        print(f"glimpse {metadata.version('glimpse')}")
+        raise typer.Exit
+
+
+@cli.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options before the command."""
 
 
 def main() -> None:

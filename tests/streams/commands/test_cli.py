@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,11 @@ def test_help_is_quick_and_names_every_command(folder):
     assert time.monotonic() - started < 5
     assert done.returncode == 0
     assert [name for name in COMMANDS if f" {name} " not in done.stdout] == []
+
+
+def test_the_version_is_the_installed_one(folder):
+    done = glimpse("--version", folder=folder)
+    assert (done.returncode, done.stdout) == (0, f"glimpse {metadata.version('glimpse')}\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
