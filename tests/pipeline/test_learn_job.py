@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from exposition import value
 from jobs import Jobs, wait_until
 from kafka import KafkaConsumer, TopicPartition
 from sample_batches import SampleWriter, all_algorithms, make_batch
@@ -106,9 +107,9 @@ def test_poison_becomes_dead_letters_and_the_stream_goes_on(started):
     settings, writer, jobs, reader = started()
     wrong_bucket = encode(make_batch("nobody", 2, seed=1)[0])
     poison = [b"", b"\xc3\x01 not avro at all", None, wrong_bucket, encode(make_batch("ubm", 2, seed=1, dim=5)[0])]
-    for value in poison:
+    for raw in poison:
         writer.write(lists=2)
-        writer.write_raw("ubm", value)
+        writer.write_raw("ubm", raw)
     writer.write()
     jobs.start("learn")
     wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
@@ -182,9 +183,10 @@ def test_health_pages(started, tmp_path):
         assert page("/livez") == (200, "ok\n")
         figures = page("/metrics")[1]
         offset = reader.progress[partition_of("ubm", 4)].next_offset
-        assert f'glimpse_learn_next_offset{{partition="{partition_of("ubm", 4)}"}} {offset}' in figures
-        assert f'glimpse_snapshot_rounds{{bucket="ubm"}} {reader.snapshots["ubm"].rounds}' in figures
-        wait_until(lambda: 'glimpse_learn_lagging{partition="0"} 0' in page("/metrics")[1], timeout_s=5, jobs=jobs)
+        assert value(figures, "glimpse_learn_next_offset", partition=str(partition_of("ubm", 4))) == offset
+        assert value(figures, "glimpse_snapshot_rounds", bucket="ubm") == reader.snapshots["ubm"].rounds
+        lagging = "glimpse_learn_lagging"
+        wait_until(lambda: value(page("/metrics")[1], lagging, partition="0") == 0, timeout_s=5, jobs=jobs)
         assert (other := Jobs(replace(settings, web_port=port), tmp_path / "web")).start("learn").wait(15) != 0
         assert f"web_port = {port}: must be free" in other.printed()
     finally:

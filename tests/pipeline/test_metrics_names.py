@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from exposition import Family, parse
+from exposition import parse
 from jobs import Jobs, wait_until
 from kafka import KafkaProducer
+from prometheus_client import Metric
 
 from streams.events.job import EventWriter
 from streams.lag.job import LagReader
@@ -51,30 +52,29 @@ def named(expression: str) -> set[str]:
     return set(re.findall(r"\bglimpse_\w+", expression))
 
 
-def family_of(name: str, shown: dict[str, Family]) -> Family | None:
+def family_of(name: str, shown: dict[str, Metric]) -> Metric | None:
     """The family that has samples of this name."""
-    for suffix in ("", "_bucket", "_sum", "_count"):
-        family = shown.get(name.removesuffix(suffix)) if name.endswith(suffix) else None
-        if family is not None and any(kind == suffix for kind, _ in family.samples):
-            return family
-    return None
+    families = (family for family in shown.values() if any(sample.name == name for sample in family.samples))
+    return next(families, None)
 
 
-def faults(expression: str, shown: dict[str, Family]) -> list[str]:
+def faults(expression: str, shown: dict[str, Metric]) -> list[str]:
     """Say what in an expression does not fit what is shown."""
     found, wrong = {name: family_of(name, shown) for name in named(expression)}, []
-    labels = {"instance", "job"}.union(*(family.labels for family in found.values() if family))
+    labels = {"instance", "job"}.union(
+        *(sample.labels for family in found.values() if family for sample in family.samples)
+    )
     for name, family in found.items():
         if family is None:
             wrong.append(f"nobody shows {name}")
             continue
         asked = set(re.findall(rf"(?:(\w+)\()?\b{name}\b", expression)) - {"absent"}
-        counts = family.kind in ("counter", "histogram")
+        counts = family.type in ("counter", "histogram")
         if any((function in ("rate", "increase")) != counts for function in asked):
-            wrong.append(f"{name} is a {family.kind}")
+            wrong.append(f"{name} is a {family.type}")
     for name, inside in re.findall(r"(glimpse_\w+)\{([^}]*)\}", expression):
         for label, value in re.findall(r'(\w+)=~?"([^"]*)"', inside):
-            there = {dict(pairs).get(label) for _, pairs in found[name].samples} if found[name] else set()
+            there = {sample.labels.get(label) for sample in found[name].samples} if found[name] else set()
             wrong += [
                 f'{name} has no {label}="{one}"' for one in value.split("|") if one not in there and "$" not in one
             ]
@@ -119,16 +119,16 @@ def write_some(events: EventWriter, producer: KafkaProducer, topics: Topics, ran
     events.flush()
 
 
-def total(shown: dict[str, Family], name: str, **labels: str) -> float:
+def total(shown: dict[str, Metric], name: str, **labels: str) -> float:
     """The sum of a metric over all labels but these; of a histogram its count."""
     return sum(
-        value
-        for (suffix, pairs), value in shown[name].samples.items()
-        if suffix in ("", "_count") and labels.items() <= dict(pairs).items()
+        sample.value
+        for sample in shown[name].samples
+        if sample.name in (name, f"{name}_count") and labels.items() <= sample.labels.items()
     )
 
 
-def look(ports: list[int]) -> dict[str, Family]:
+def look(ports: list[int]) -> dict[str, Metric]:
     """What all pages show together."""
     pages = [text for port in ports if (text := page(port))]
     shown = {name: family for text in pages for name, family in parse(text).items()}
@@ -175,9 +175,9 @@ def test_every_expression_is_about_what_running_jobs_show(running, promtool):
     assert all(one.position is None or one.position >= one.committed for one in report.groups[0].partitions)
 
 
-def settle(ports: list[int], jobs: Jobs, written: int) -> dict[str, Family]:
+def settle(ports: list[int], jobs: Jobs, written: int) -> dict[str, Metric]:
     """Wait until every event is joined and learned, and return what is shown then."""
-    found: dict[str, Family] = {}
+    found: dict[str, Metric] = {}
 
     def done() -> bool:
         found.clear()
@@ -195,7 +195,7 @@ def settle(ports: list[int], jobs: Jobs, written: int) -> dict[str, Family]:
     return found
 
 
-def check_values(shown: dict[str, Family], settings: Settings, written: int, ranked: int) -> None:
+def check_values(shown: dict[str, Metric], settings: Settings, written: int, ranked: int) -> None:
     """A turn writes an impression of three items and a click on it to each of two buckets, and one poisoned click."""
     lists = 2 * written
     assert total(shown, "glimpse_join_events_total", log="impressions") == lists
@@ -203,14 +203,15 @@ def check_values(shown: dict[str, Family], settings: Settings, written: int, ran
     assert total(shown, "glimpse_join_clicks_total", fate="used") == lists
     assert total(shown, "glimpse_join_clicks_total", fate="dead") == written
     assert total(shown, "glimpse_join_dead_letters_total", log="clicks") == written
-    assert {dict(labels)["log"] for _, labels in shown["glimpse_join_dead_letters_total"].samples} == {"clicks"}
+    assert {sample.labels["log"] for sample in shown["glimpse_join_dead_letters_total"].samples} == {"clicks"}
     assert total(shown, "glimpse_join_click_delay_seconds") == lists
     assert total(shown, "glimpse_join_delay_seconds") == lists
     learned = lists + 2 * total(shown, "glimpse_join_corrections_total")
     assert total(shown, "glimpse_learn_lists_total") == learned
     assert total(shown, "glimpse_learn_rows_total") == 3 * learned
     assert total(shown, "glimpse_learn_rounds_total") == total(shown, "glimpse_learn_round_seconds") > 0
-    assert 0 < shown["glimpse_learn_round_seconds"].samples["_sum", ()] < 60
+    [seconds] = [one.value for one in shown["glimpse_learn_round_seconds"].samples if one.name.endswith("_sum")]
+    assert 0 < seconds < 60
     assert total(shown, "glimpse_learn_ready") == len(shown["glimpse_learn_ready"].samples) == 2
     assert total(shown, "glimpse_learn_online_up") == 1
     assert total(shown, "glimpse_learn_online_failures_total") == 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from schemas.records import DeadLetter
 from streams.join.checkpoint import Checkpoint
 from streams.join.ledger import Ledger
-from streams.web import Metrics
+from streams.web import SECONDS, BulkHistogram, text_of
 
 DELAYS = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 720, 900, 1080, 1200, 1500, 1800, 3600, 14_400)
 AFTER_WAIT = (0, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400)
@@ -31,73 +32,74 @@ class JoinMetrics:
     """
 
     def __init__(self, *, wait_s: float = 600.0, lateness_s: float = 600.0) -> None:
-        self._metrics = metrics = Metrics()
-        fate, partition = ("partition", "fate"), ["partition"]
-        self._events = metrics.counter("glimpse_join_events_total", "Events read.", ["partition", "log"])
-        self._impressions = metrics.counter(
-            "glimpse_join_impressions_total", "Impressions by what became of them.", fate
+        self._registry = registry = CollectorRegistry()  # of this worker alone: a test has several in one process
+
+        def counter(name: str, help: str, *labels: str) -> Counter:
+            return Counter(f"glimpse_join_{name}", help, labels, registry=registry)
+
+        def gauge(name: str, help: str, *labels: str) -> Gauge:
+            return Gauge(f"glimpse_join_{name}", help, labels, registry=registry)
+
+        def histogram(name: str, help: str, bounds: Sequence[float] = SECONDS) -> BulkHistogram:
+            made = BulkHistogram(f"glimpse_join_{name}", help, bounds)
+            registry.register(made)
+            return made
+
+        self._events = counter("events_total", "Events read.", "partition", "log")
+        self._impressions = counter("impressions_total", "Impressions by what became of them.", "partition", "fate")
+        self._clicks = counter("clicks_total", "Clicks by what became of them.", "partition", "fate")
+        self._corrections = counter("corrections_total", "Samples corrected by a click that came late.", "partition")
+        self._early = counter("early_clicks_total", "Clicks that were read before their list.", "partition")
+        self._orphans = counter("orphan_clicks_total", "Late clicks whose list was never seen.", "partition")
+        self._ledger = gauge(
+            "ledger_events", "What became of all events so far, by every worker.", "partition", "count"
         )
-        self._clicks = metrics.counter("glimpse_join_clicks_total", "Clicks by what became of them.", fate)
-        self._corrections = metrics.counter(
-            "glimpse_join_corrections_total", "Samples corrected by a click that came late.", partition
-        )
-        self._early = metrics.counter(
-            "glimpse_join_early_clicks_total", "Clicks that were read before their list.", partition
-        )
-        self._orphans = metrics.counter(
-            "glimpse_join_orphan_clicks_total", "Late clicks whose list was never seen.", partition
-        )
-        self._ledger = metrics.gauge(
-            "glimpse_join_ledger_events", "What became of all events so far, by every worker.", ["partition", "count"]
-        )
-        self._open = metrics.gauge("glimpse_join_open_lists", "Lists that are not closed yet.", partition)
-        self._kept = metrics.gauge("glimpse_join_kept_lists", "Lists in memory, open or closed.", partition)
-        self._waiting = metrics.gauge("glimpse_join_waiting_clicks", "Clicks whose list has not come.", partition)
-        self._behind = metrics.gauge("glimpse_join_lag_offsets", "Offsets not joined yet.", ["partition", "log"])
-        self._refused = metrics.counter(
-            "glimpse_join_dead_letters_total", "Events refused, by reason.", ["log", "reason"]
-        )
+        self._open = gauge("open_lists", "Lists that are not closed yet.", "partition")
+        self._kept = gauge("kept_lists", "Lists in memory, open or closed.", "partition")
+        self._waiting = gauge("waiting_clicks", "Clicks whose list has not come.", "partition")
+        self._behind = gauge("lag_offsets", "Offsets not joined yet.", "partition", "log")
+        self._refused = counter("dead_letters_total", "Events refused, by reason.", "log", "reason")
         horizon_s = wait_s + lateness_s
         turns = (wait_s, wait_s + lateness_s / 4, wait_s + lateness_s / 2, horizon_s)  # where a click's fate changes
-        self._click_delay = metrics.histogram(
-            "glimpse_join_click_delay_seconds",
+        self._click_delay = histogram(
+            "click_delay_seconds",
             "From a list being shown to the first click on a position of it.",
-            bounds=sorted({*DELAYS, *turns}),
+            sorted({*DELAYS, *turns}),
         )
-        self._join_delay = metrics.histogram(
-            "glimpse_join_delay_seconds",
+        self._join_delay = histogram(
+            "delay_seconds",
             "From a list being shown to its sample being written: at least the wait.",
-            bounds=[wait_s + more for more in AFTER_WAIT],
+            [wait_s + more for more in AFTER_WAIT],
         )
-        self._commits = metrics.counter("glimpse_join_commits_total", "Transactions committed.")
-        self._failures = metrics.counter("glimpse_join_failures_total", "Times it began again from the commits.")
-        self._seconds = metrics.histogram("glimpse_join_commit_seconds", "How long a transaction took.")
+        self._commits = counter("commits_total", "Transactions committed.")
+        self._failures = counter("failures_total", "Times it began again from the commits.")
+        self._seconds = histogram("commit_seconds", "How long a transaction took.")
         self._reasons: set[str] = set()
         self._last: dict[int, dict[str, int]] = {}  # the ledger of each partition as it was counted
 
     def committed(self, seconds: float) -> None:
         """Note a transaction."""
-        self._commits.add()
+        self._commits.inc()
         self._seconds.observe(seconds)
 
     def failed(self) -> None:
         """Note that it began again."""
-        self._failures.add()
+        self._failures.inc()
 
     def opened(self, partition: int, ledger: Ledger) -> None:
         """Note where a partition stands when it comes here; its figures are there from now on."""
         self._last[partition] = ledger.counts()
         self._count(partition, ledger)
         for counter in (self._early, self._orphans):
-            counter.add(0, partition=partition)
+            counter.labels(partition)  # there from now on, at 0
 
     def checkpoint(
         self, partition: int, checkpoint: Checkpoint, *, kept: int, behind: tuple[int, int], now_ms: int
     ) -> None:
         """Take in what one partition has written."""
         self._count(partition, checkpoint.commit.ledger)
-        self._early.add(checkpoint.early_clicks, partition=partition)
-        self._orphans.add(checkpoint.orphan_clicks, partition=partition)
+        self._early.labels(partition).inc(checkpoint.early_clicks)
+        self._orphans.labels(partition).inc(checkpoint.orphan_clicks)
         self.stands(partition, kept=kept, behind=behind)
         self._count_refusals(checkpoint.dead_letters)
         for batch in checkpoint.samples:
@@ -107,9 +109,9 @@ class JoinMetrics:
 
     def stands(self, partition: int, *, kept: int, behind: tuple[int, int]) -> None:
         """Note how many lists are in memory, and how many offsets of the two logs are still to be joined."""
-        self._kept.set(kept, partition=partition)
+        self._kept.labels(partition).set(kept)
         for log, offsets in zip(LOGS, behind, strict=True):
-            self._behind.set(offsets, partition=partition, log=log)
+            self._behind.labels(partition, log).set(offsets)
 
     def _count(self, partition: int, ledger: Ledger) -> None:
         counts, last = ledger.counts(), self._last.setdefault(partition, Ledger().counts())
@@ -117,16 +119,16 @@ class JoinMetrics:
         more = {name: max(0, count - last[name]) for name, count in counts.items()}
         self._last[partition] = counts
         for log in LOGS:
-            self._events.add(more[log], partition=partition, log=log)
+            self._events.labels(partition, log).inc(more[log])
         for name, fate in IMPRESSIONS.items():
-            self._impressions.add(more[name], partition=partition, fate=fate)
+            self._impressions.labels(partition, fate).inc(more[name])
         for name, fate in CLICKS.items():
-            self._clicks.add(more[name], partition=partition, fate=fate)
-        self._corrections.add(more["corrections"], partition=partition)
+            self._clicks.labels(partition, fate).inc(more[name])
+        self._corrections.labels(partition).inc(more["corrections"])
         for name, count in counts.items():
-            self._ledger.set(count, partition=partition, count=name)
-        self._open.set(ledger.open, partition=partition)
-        self._waiting.set(ledger.waiting, partition=partition)
+            self._ledger.labels(partition, name).set(count)
+        self._open.labels(partition).set(ledger.open)
+        self._waiting.labels(partition).set(ledger.waiting)
 
     def _count_refusals(self, letters: Iterable[DeadLetter]) -> None:
         for letter in letters:
@@ -134,20 +136,17 @@ class JoinMetrics:
             if reason not in self._reasons and len(self._reasons) >= MOST_REASONS:
                 reason = "other"
             self._reasons.add(reason)
-            self._refused.add(log="clicks" if letter.topic.endswith("clicks") else "impressions", reason=reason)
+            self._refused.labels("clicks" if letter.topic.endswith("clicks") else "impressions", reason).inc()
 
     def forget(self, partition: int) -> None:
         """Drop the state of a partition that another worker has now; what was done here stays counted."""
-        for name in self._last.pop(partition, {}):
-            self._ledger.forget(partition=partition, count=name)
-        for family in (self._open, self._kept, self._waiting):
-            family.forget(partition=partition)
-        for log in LOGS:
-            self._behind.forget(partition=partition, log=log)
+        self._last.pop(partition, None)
+        for family in (self._ledger, self._open, self._kept, self._waiting, self._behind):
+            family.remove_by_labels({"partition": str(partition)})
 
     def render(self) -> str:
         """Return everything in Prometheus' text format."""
-        return self._metrics.render()
+        return text_of(self._registry.collect())
 
 
 def label_of(reason: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily
 
 from streams.lag.report import LagReport, PartitionLag
 from streams.lag.verdict import Verdict
-from streams.web import Metrics
+from streams.web import text_of
 
 
 def _catch_up(one: PartitionLag) -> float | None:
@@ -43,20 +45,26 @@ def metrics_of(report: LagReport | None) -> str:
     >>> print(metrics_of(None), end="")
     # HELP glimpse_lag_up 1 when Kafka could be asked for lag at the last try.
     # TYPE glimpse_lag_up gauge
-    glimpse_lag_up 0
+    glimpse_lag_up 0.0
     """
-    metrics = Metrics()
-    metrics.gauge("glimpse_lag_up", "1 when Kafka could be asked for lag at the last try.").set(report is not None)
+    return text_of(_families(report))
+
+
+def _families(report: LagReport | None) -> Iterator[GaugeMetricFamily]:
+    about = "1 when Kafka could be asked for lag at the last try."
+    yield GaugeMetricFamily("glimpse_lag_up", about, report is not None)
     if report is None:
-        return metrics.render()
-    gauges = {name: metrics.gauge(f"glimpse_lag_{name}", text, LABELS) for name, (text, _) in GAUGES.items()}
-    members = metrics.gauge("glimpse_lag_group_members", "Consumers that the group has.", ["group"])
-    for group in report.groups:
-        if group.members is not None:
-            members.set(group.members, group=group.name)
-        for one in group.partitions:
-            for name, (_, value_of) in GAUGES.items():
+        return
+    for name, (text, value_of) in GAUGES.items():
+        family = GaugeMetricFamily(f"glimpse_lag_{name}", text, labels=LABELS)
+        for group in report.groups:
+            for one in group.partitions:
                 value = value_of(one)
                 if value is not None:
-                    gauges[name].set(value, group=group.name, topic=one.topic, partition=one.partition)
-    return metrics.render()
+                    family.add_metric([group.name, one.topic, str(one.partition)], value)
+        yield family
+    members = GaugeMetricFamily("glimpse_lag_group_members", "Consumers that the group has.", labels=["group"])
+    for group in report.groups:
+        if group.members is not None:
+            members.add_metric([group.name], group.members)
+    yield members

@@ -1,11 +1,13 @@
 """Health pages of a learn worker, on Faust's web port: /livez, /readyz, /metrics."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
 from streams.learn.job.rounds import Learning, in_thread
-from streams.web import CONTENT_TYPE, Metrics
+from streams.web import CONTENT_TYPE, text_of
 
 STUCK_S = 60.0  # offsets that stand still for this long while there is lag
 
@@ -62,28 +64,33 @@ class LearnHealth:
 
     def metrics(self) -> str:
         """Return the worker's figures in Prometheus' text format."""
-        learning, metrics, labels = self._learning, Metrics(), ["partition"]
-        ready = metrics.gauge("glimpse_learn_ready", "1 when an assigned partition is restored and read.", labels)
-        behind = metrics.gauge("glimpse_learn_lagging", "1 while there are samples to learn.", labels)
-        next_offset = metrics.gauge("glimpse_learn_next_offset", "Next samples offset to learn.", labels)
+        return text_of(self._families())
+
+    def _families(self) -> Iterator[Metric]:
+        learning, labels = self._learning, ["partition"]
+        ready = GaugeMetricFamily(
+            "glimpse_learn_ready", "1 when an assigned partition is restored and read.", labels=labels
+        )
+        behind = GaugeMetricFamily("glimpse_learn_lagging", "1 while there are samples to learn.", labels=labels)
+        next_offset = GaugeMetricFamily("glimpse_learn_next_offset", "Next samples offset to learn.", labels=labels)
         for number, place in learning.places.items():
-            ready.set(place.ready, partition=number)
-            behind.set(self._lagging(number), partition=number)
+            ready.add_metric([str(number)], place.ready)
+            behind.add_metric([str(number)], self._lagging(number))
         for number, offset in learning.offsets().items():
-            next_offset.set(offset, partition=number)
+            next_offset.add_metric([str(number)], offset)
+        yield from (ready, behind, next_offset)
         counts = {
-            name: metrics.counter(f"glimpse_learn_{name}_total", text, labels)
-            for name, text in {
-                "records": "Sample records read.",
-                "lists": "Lists learned or taken back.",
-                "rows": "Rows learned or taken back.",
-                "dead_letters": "Sample records refused.",
-                "repeated": "Sample records read again, and not learned again.",
-            }.items()
+            "records": "Sample records read.",
+            "lists": "Lists learned or taken back.",
+            "rows": "Rows learned or taken back.",
+            "dead_letters": "Sample records refused.",
+            "repeated": "Sample records read again, and not learned again.",
         }
-        for number, counted in learning.counts.items():
-            for name, counter in counts.items():
-                counter.set(getattr(counted, name), partition=number)
+        for name, text in counts.items():
+            counter = CounterMetricFamily(f"glimpse_learn_{name}_total", text, labels=labels)
+            for number, counted in learning.counts.items():
+                counter.add_metric([str(number)], getattr(counted, name))
+            yield counter
         totals = {
             "rounds": ("Rounds published.", learning.rounds),
             "restored": ("Times that a partition was restored.", learning.restored),
@@ -91,12 +98,12 @@ class LearnHealth:
             "online_failures": ("Snapshots that the online store did not take at first.", learning.online_failures),
         }
         for name, (text, total) in totals.items():
-            metrics.counter(f"glimpse_learn_{name}_total", text).set(total)
+            yield CounterMetricFamily(f"glimpse_learn_{name}_total", text, total)
         if learning.online_up is not None:
             text = "1 when the online store took the last snapshot that was put."
-            metrics.gauge("glimpse_learn_online_up", text).set(learning.online_up)
-        learning.models.add_to(metrics, learning.newest)
-        return metrics.render() + learning.timings.render()
+            yield GaugeMetricFamily("glimpse_learn_online_up", text, learning.online_up)
+        yield from learning.models.families(learning.newest)
+        yield from learning.seconds.collect()
 
     async def page(self) -> str:
         """Return the same from the event loop, which goes on while what is slow is computed."""

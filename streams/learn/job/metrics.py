@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+from prometheus_client.core import GaugeMetricFamily
 
 from schemas.records import Snapshot
 from streams.parameters import Version, restore_model
 from streams.settings import Bucket
-from streams.web import Metrics
 
 MOST_BUCKETS = 100  # with more of them, those first by name are shown, and how many are left out
 LARGEST = 512  # the condition of a larger A takes too long
@@ -39,10 +39,10 @@ class ModelMetrics:
             if known is None or known[0] != snapshot.version:
                 self._condition[name] = snapshot.version, self._condition_of(snapshot)
 
-    def add_to(self, metrics: Metrics, newest: Mapping[str, Snapshot]) -> None:
-        """Add the figures of the newest snapshots to a page; the conditions are those of the last look."""
+    def families(self, newest: Mapping[str, Snapshot]) -> Iterator[GaugeMetricFamily]:
+        """Yield the figures of the newest snapshots; the conditions are those of the last look."""
         gauges = {
-            name: metrics.gauge(f"glimpse_snapshot_{name}", text, labels=["bucket"])
+            name: GaugeMetricFamily(f"glimpse_snapshot_{name}", text, labels=["bucket"])
             for name, text in {
                 "rounds": "Net lists in the newest snapshot.",
                 "offset": "Samples offset of the newest snapshot.",
@@ -53,10 +53,6 @@ class ModelMetrics:
                 "gram_condition": "Condition number of A, ridge included: above 1e12 digits of θ are lost.",
             }.items()
         }
-        left_out = metrics.gauge(
-            "glimpse_snapshot_buckets_left_out", "Buckets that are not shown, to keep pages short."
-        )
-        left_out.set(max(0, len(newest) - MOST_BUCKETS))
         for name in sorted(newest)[:MOST_BUCKETS]:
             snapshot = newest[name]
             figures = {
@@ -70,7 +66,11 @@ class ModelMetrics:
             }
             for figure, value in figures.items():
                 if value is not None:
-                    gauges[figure].set(value, bucket=name)
+                    gauges[figure].add_metric([name], value)
+        yield from gauges.values()
+        left_out = max(0, len(newest) - MOST_BUCKETS)
+        about = "Buckets that are not shown, to keep pages short."
+        yield GaugeMetricFamily("glimpse_snapshot_buckets_left_out", about, left_out)
 
     def _condition_of(self, snapshot: Snapshot) -> float | None:
         bucket = self._buckets.get(snapshot.bucket)

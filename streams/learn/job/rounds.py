@@ -22,7 +22,7 @@ from streams.logs import LogRecord, SourceAway
 from streams.parameters import Hopeless
 from streams.parameters.job import RedisParameters
 from streams.settings import Settings
-from streams.web import Metrics
+from streams.web import BulkHistogram
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +78,7 @@ class Learning:
         self.online_up: bool | None = None  # whether the online store took what there was to put; None: not tried
         self.counts: dict[int, Counts] = {}  # what was learned here and is durable, of partitions that are gone too
         self.models = ModelMetrics(settings.buckets)
-        self.timings = Metrics()
-        self._seconds = self.timings.histogram("glimpse_learn_round_seconds", "To learn and publish a round.")
+        self.seconds = BulkHistogram("glimpse_learn_round_seconds", "To learn and publish a round.")
         self._seek = seek
         self._news = asyncio.Event()
         self._stopping = False
@@ -152,7 +151,7 @@ class Learning:
                     return
                 self.rounds += 1
                 self._count(number, before, counts)
-                self._seconds.observe(time.monotonic() - began)
+                self.seconds.observe(time.monotonic() - began)
                 self._news.set()
             if not whole:
                 log.info("samples partition %d: records are missing, reading again", number)

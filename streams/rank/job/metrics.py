@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from streams.web import Health, Histogram, Metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from streams.web import BulkHistogram, Health, text_of
 
 if TYPE_CHECKING:
     from streams.rank.job.ranker import Ranker
 
 QUICK = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1)  # seconds
+LATENCY = ("glimpse_ranker_rank_seconds", "To order one list of candidates.")
 
 
-def latency() -> Histogram:
+def latency() -> BulkHistogram:
     """Return a new distribution of the time to rank."""
-    return Histogram("glimpse_ranker_rank_seconds", "To order one list of candidates.", ["bucket"], QUICK)
+    return BulkHistogram(*LATENCY, QUICK)
 
 
 def metrics_of(rankers: Iterable[Ranker]) -> str:
@@ -23,9 +26,15 @@ def metrics_of(rankers: Iterable[Ranker]) -> str:
 
     Of several rankers of one bucket, the state is that of the worst, and counts are those of all.
     """
-    metrics, seconds = Metrics(), latency()
+    together: dict[str, list[Ranker]] = {}
+    for ranker in rankers:
+        together.setdefault(ranker.bucket, []).append(ranker)
+    return text_of(_families(together))
+
+
+def _families(together: dict[str, list[Ranker]]) -> Iterator[Metric]:
     gauges = {
-        name: metrics.gauge(f"glimpse_ranker_{name}", text, labels=["bucket"])
+        name: GaugeMetricFamily(f"glimpse_ranker_{name}", text, labels=["bucket"])
         for name, text in {
             "age_seconds": "Seconds since the snapshot in use was published.",
             "stale": "1 when that is more than allowed.",
@@ -34,16 +43,11 @@ def metrics_of(rankers: Iterable[Ranker]) -> str:
             "offset": "Samples offset of the snapshot in use.",
         }.items()
     }
-    counts = {
-        name: metrics.counter(f"glimpse_ranker_{name}_total", text, labels=["bucket"])
-        for name, text in {
-            "refused": "Snapshots refused as damaged.",
-            "missed": "Looks that the source did not answer.",
-        }.items()
-    }
-    together: dict[str, list[Ranker]] = {}
-    for ranker in rankers:
-        together.setdefault(ranker.bucket, []).append(ranker)
+    refused = CounterMetricFamily("glimpse_ranker_refused_total", "Snapshots refused as damaged.", labels=["bucket"])
+    missed = CounterMetricFamily(
+        "glimpse_ranker_missed_total", "Looks that the source did not answer.", labels=["bucket"]
+    )
+    took = HistogramMetricFamily(*LATENCY, labels=["bucket"])
     for bucket, some in together.items():
         epoch, offset = min(ranker.version for ranker in some)
         figures = {
@@ -54,12 +58,14 @@ def metrics_of(rankers: Iterable[Ranker]) -> str:
             "offset": offset,
         }
         for name, value in figures.items():
-            gauges[name].set(value, bucket=bucket)
+            gauges[name].add_metric([bucket], value)
+        refused.add_metric([bucket], sum(ranker.refused for ranker in some))
+        missed.add_metric([bucket], sum(ranker.missed for ranker in some))
+        seconds = latency()
         for ranker in some:
-            counts["refused"].add(ranker.refused, bucket=bucket)
-            counts["missed"].add(ranker.missed, bucket=bucket)
             seconds.merge(ranker.seconds)
-    return metrics.render() + "".join(f"{line}\n" for line in seconds.lines())
+        seconds.add_to(took, [bucket])
+    yield from (*gauges.values(), refused, missed, took)
 
 
 def health_of(*rankers: Ranker, host: str = "127.0.0.1", port: int = 0) -> Health:

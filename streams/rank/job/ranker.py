@@ -137,7 +137,7 @@ class Ranker:
         """Return the rows of the ``size`` best of ``candidates`` (n, d), best first; context-free ones need items."""
         began = time.perf_counter()
         rows = self._loaded.model.rank(candidates, size=size, items=items)
-        self.seconds.observe(time.perf_counter() - began, bucket=self.bucket)
+        self.seconds.observe(time.perf_counter() - began)
         return rows
 
     def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from exposition import parse
+from exposition import parse, value
 
 from learner import Samples
 from schemas.codec import encode
@@ -19,7 +19,7 @@ from streams.join.job.watch import JoinWatch
 from streams.learn.job.metrics import MOST_BUCKETS, ModelMetrics
 from streams.parameters import take_snapshot
 from streams.settings import Bucket
-from streams.web import Metrics
+from streams.web import text_of
 
 BUCKETS = {"a": Bucket("a", dim=2, positions=3), "p": Bucket("p", "pbm-ucb", 0, 3, examination=np.ones(3))}
 AT = 1_000_000
@@ -37,14 +37,6 @@ def logged(events) -> list[SimpleNamespace]:
 def shown(name: str, bucket: str = "a", at_ms: int = AT) -> Impression:
     contexts = np.full((3, BUCKETS[bucket].dim), 0.5, np.float32)
     return Impression(name, "s", bucket, "u", at_ms, np.arange(3).tobytes(), contexts.tobytes(), 3)
-
-
-def value(text: str, name: str, **labels: str) -> float:
-    samples = parse(text)[name].samples
-    [found] = [
-        number for (suffix, pairs), number in samples.items() if dict(pairs) == labels and suffix in ("", "_count")
-    ]
-    return found
 
 
 def test_what_became_of_every_event_is_counted():
@@ -71,14 +63,14 @@ def test_what_became_of_every_event_is_counted():
     assert value(text, "glimpse_join_dead_letters_total", log="impressions", reason=reason) == 1
     assert value(text, "glimpse_join_dead_letters_total", log="clicks", reason="position is beyond the list of") == 1
     assert value(text, "glimpse_join_click_delay_seconds") == 2
-    assert 'glimpse_join_click_delay_seconds_bucket{le="0.5"} 1\n' in text  # the other one took a second
-    assert "glimpse_join_delay_seconds_sum 120\n" in text  # two lists, each written 60 s after it was shown
+    assert value(text, "glimpse_join_click_delay_seconds_bucket", le="0.5") == 1  # the other one took a second
+    assert value(text, "glimpse_join_delay_seconds_sum") == 120  # two lists, each written 60 s after it was shown
     assert value(text, "glimpse_join_commit_seconds") == 1
 
     join.add_clicks([SimpleNamespace(offset=9, timestamp=AT + 9000, key=b"s", value=encode(Click("i1", "s", 3, AT)))])
     figures.checkpoint(3, join.checkpoint(AT + 61_000), kept=len(join), behind=(0, 0), now_ms=AT + 61_000)
     assert value(figures.render(), "glimpse_join_corrections_total", partition="3") == 1
-    assert "glimpse_join_delay_seconds_sum 120\n" in figures.render()  # a correction is no new list
+    assert value(figures.render(), "glimpse_join_delay_seconds_sum") == 120  # a correction is no new list
 
     figures.forget(3)
     assert "glimpse_join_open_lists{" not in figures.render()
@@ -162,14 +154,14 @@ def test_early_late_and_orphan_clicks_are_told_apart():
 def test_delays_are_fine_where_lists_close():
     figures = JoinMetrics(wait_s=600, lateness_s=600)
     bounds = [
-        float(dict(labels)["le"].replace("Inf", "inf"))
-        for (suffix, labels) in parse(figures.render())["glimpse_join_delay_seconds"].samples
-        if suffix == "_bucket"
+        float(sample.labels["le"])
+        for sample in parse(figures.render())["glimpse_join_delay_seconds"].samples
+        if "le" in sample.labels
     ]
     near = [bound for bound in bounds if 600 < bound <= 610]
     assert near == [600.25, 600.5, 601, 602, 605, 610]
     clicks = parse(figures.render())["glimpse_join_click_delay_seconds"].samples
-    there = {dict(labels).get("le") for _, labels in clicks}
+    there = {sample.labels.get("le") for sample in clicks}
     assert {"600", "720", "750", "900", "1080", "1200", "1500", "1800"} <= there
 
 
@@ -197,7 +189,7 @@ def test_reasons_never_become_too_many_labels():
     figures._count_refusals(letters)
     samples = parse(figures.render())["glimpse_join_dead_letters_total"].samples
     assert len(samples) == MOST_REASONS + 1
-    assert sum(samples.values()) == 200
+    assert sum(sample.value for sample in samples) == 200
 
 
 def test_models_show_how_far_they_went():
@@ -210,10 +202,8 @@ def test_models_show_how_far_they_went():
     second = take_snapshot(model, bucket, samples_offset=1, published_at_ms=6000, **place)
     models.published(second)
     models.published(second)  # restored: the same version says nothing about movement
-    metrics = Metrics()
     models.look({"a": second})
-    models.add_to(metrics, {"a": second})
-    text = metrics.render()
+    text = text_of(models.families({"a": second}))
     assert value(text, "glimpse_snapshot_buckets_left_out") == 0
     assert value(text, "glimpse_snapshot_published_timestamp_seconds", bucket="a") == 6
     norm = float(np.linalg.norm(model.theta))
@@ -222,26 +212,13 @@ def test_models_show_how_far_they_went():
     assert value(text, "glimpse_snapshot_gram_condition", bucket="a") == pytest.approx(np.linalg.cond(model.gram))
 
     many = {f"b{number:03}": replace(second, bucket=f"b{number:03}") for number in range(150)}
-    metrics = Metrics()
-    models.add_to(metrics, many)
-    assert len(parse(metrics.render())["glimpse_snapshot_rounds"].samples) == MOST_BUCKETS
-    assert value(metrics.render(), "glimpse_snapshot_buckets_left_out") == 50
+    text = text_of(models.families(many))
+    assert len(parse(text)["glimpse_snapshot_rounds"].samples) == MOST_BUCKETS
+    assert value(text, "glimpse_snapshot_buckets_left_out") == 50
 
 
 def test_a_context_free_model_has_no_condition():
-    bucket, models, metrics = BUCKETS["p"], ModelMetrics(BUCKETS), Metrics()
+    bucket, models = BUCKETS["p"], ModelMetrics(BUCKETS)
     snapshot = take_snapshot(bucket.model(), bucket, samples_offset=0, topic_id="t", partition=0, published_at_ms=1)
     models.look({"p": snapshot})
-    models.add_to(metrics, {"p": snapshot})
-    assert not parse(metrics.render())["glimpse_snapshot_gram_condition"].samples
-
-
-def test_many_values_count_as_one_by_one():
-    values = np.random.default_rng(1).exponential(1.0, 1000)
-    one, all_at_once = Metrics(), Metrics()
-    slow = one.histogram("glimpse_x_seconds", "X.", ["k"])
-    for number in values:
-        slow.observe(float(number), k=1)
-    all_at_once.histogram("glimpse_x_seconds", "X.", ["k"]).observe_all(values, k=1)
-    found, wanted = (parse(metrics.render())["glimpse_x_seconds"].samples for metrics in (all_at_once, one))
-    assert found == pytest.approx(wanted)
+    assert not parse(text_of(models.families({"p": snapshot})))["glimpse_snapshot_gram_condition"].samples
