@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test soak lint bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## the five bandits in a closed loop with simulated users; no server needed
@@ -10,6 +10,9 @@ demo: .venv/installed ## the five bandits in a closed loop with simulated users;
 
 test: .venv/installed lint ## every test
 	$(BIN)/pytest
+
+soak: .venv/installed ## the long forms of the tests that break things; hours
+	$(BIN)/pytest tests/soak
 
 lint: .venv/installed ## format, lint, what imports what, and types
 	$(BIN)/ruff format --check .

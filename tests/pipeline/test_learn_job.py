@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from dataclasses import replace
@@ -18,7 +20,7 @@ from sample_batches import SampleWriter, all_algorithms, make_batch
 
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
-from streams.broker import partition_of
+from streams.broker import admin, partition_of
 from streams.learn.job.app import free_port
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.job.rounds import Delivered, Learning
@@ -52,6 +54,11 @@ def learned(reader, writer):
     return {name: snapshot.sha256 for name, snapshot in reader.snapshots.items()} == writer.hashes()
 
 
+def log_of(worker, jobs):
+    """What a worker has printed so far."""
+    return jobs.logs[worker.pid].read_text()
+
+
 def committed(settings, topic):
     """Every committed record of a topic."""
     consumer = KafkaConsumer(**settings.kafka_client(), isolation_level="read_committed", enable_auto_commit=False)
@@ -79,7 +86,11 @@ def test_samples_become_snapshots_bit_by_bit_and_aborted_ones_never(started):
         np.testing.assert_array_equal(snapshot.theta_array, model.theta)
         assert snapshot.samples_partition == partition_of(name, settings.partitions)
         assert snapshot.samples_offset == reader.progress[snapshot.samples_partition].next_offset
-    assert jobs.terminate(worker, timeout_s=10) == 0
+    while worker.poll() is None:  # told again and again, also when its event loop is gone
+        worker.send_signal(signal.SIGTERM)
+        time.sleep(0.01)
+    jobs.running.remove(worker)
+    assert worker.returncode == 0
 
 
 def test_two_workers_share_and_take_over(started):
@@ -88,8 +99,12 @@ def test_two_workers_share_and_take_over(started):
     writer.write()
     wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
     second = jobs.start("learn")
+    wait_until(lambda: "is restored" in log_of(second, jobs), timeout_s=30, jobs=jobs)
     for _ in range(10):
         writer.write(lists=5)
+    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    restored = [line.split()[5] for line in log_of(first, jobs).splitlines() if "is restored" in line]
+    assert sorted(restored) == ["0", "1", "2", "3"], "what stays is not restored again"
     assert jobs.terminate(first, timeout_s=10) == 0
     for _ in range(10):
         writer.write(lists=5)
@@ -101,6 +116,9 @@ def test_two_workers_share_and_take_over(started):
         if isinstance(snapshot, Snapshot):
             assert snapshot.version > versions.get(snapshot.bucket, (0, 0))
             versions[snapshot.bucket] = snapshot.version
+    with admin(settings) as client:
+        group = f"{settings.topic_prefix}glimpse-learn"
+        assert not any(client.list_group_offsets(group).get(group, {})), "nothing is committed through the group"
 
 
 def test_poison_becomes_dead_letters_and_the_stream_goes_on(started):

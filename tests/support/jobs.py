@@ -40,12 +40,12 @@ class Jobs:
         self.folder = folder
         self.toml = write_toml(settings, folder / "glimpse.toml")
         self.running: list[subprocess.Popen[bytes]] = []
-        self._logs = 0
+        self.logs: dict[int, Path] = {}  # what each process prints, by its id
 
     def start(self, *command: str, **environ: str) -> subprocess.Popen[bytes]:
         """Start `glimpse COMMAND`; what it prints goes to a file beside the settings."""
-        self._logs += 1
-        with (self.folder / f"{self._logs:02}-{command[0]}.log").open("wb") as log:
+        printed = self.folder / f"{len(self.logs) + 1:02}-{command[0]}.log"
+        with printed.open("wb") as log:
             process = subprocess.Popen(
                 [GLIMPSE, *command],
                 cwd=self.folder,
@@ -55,6 +55,7 @@ class Jobs:
                 stdin=subprocess.DEVNULL,
             )
         self.running.append(process)
+        self.logs[process.pid] = printed
         return process
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:

@@ -33,6 +33,7 @@ from streams.settings import Settings, SettingsError, Topics
 log = logging.getLogger(__name__)
 
 ROUND_RECORDS = 64  # of up to 512 KB each; a round ends with these or when publish_every has passed
+FOREVER_S = 1e9  # aiokafka would make a worker that has had no partitions for a while leave its group, for good
 
 
 class LearnApp(faust.App):
@@ -63,6 +64,15 @@ class LearnWorker(faust.Worker):
     Nothing is lost by that: what is not committed yet is learned again by whoever comes next.
     """
 
+    def _install_signal_handlers_unix(self) -> None:
+        # Not through the loop: as it closes it gives signals their default back, and one that comes then would kill.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._told_to_stop)
+
+    def _told_to_stop(self, number: int, _: object) -> None:
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._schedule_shutdown, signal.Signals(number))
+
     def _schedule_shutdown(self, signal: signal.Signals) -> None:
         limit = threading.Timer(8.0, self._leave)
         limit.daemon = True
@@ -84,7 +94,7 @@ def create_app(settings: Settings) -> LearnApp:
         broker_credentials=credentials(client),
         broker_session_timeout=10.0,  # how long the partitions of a killed worker wait for their next owner
         broker_heartbeat_interval=2.0,
-        broker_commit_interval=1.0,
+        broker_max_poll_interval=FOREVER_S,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=8 << 20,
         key_serializer="raw",
@@ -99,7 +109,7 @@ def create_app(settings: Settings) -> LearnApp:
         worker_redirect_stdouts=False,
         Worker=LearnWorker,
     )
-    samples = app.topic(Topics.of(settings).samples, key_type=bytes, value_type=bytes)
+    samples = app.topic(Topics.of(settings).samples, key_type=bytes, value_type=bytes, acks=False)
     add_learn(app, samples, settings)
     add_web(app, LearnHealth(app.learning, lagging=partial(lagging, app, samples), assigned=lambda: app.was_assigned))
     return app
@@ -135,7 +145,9 @@ def add_learn(app: LearnApp, samples: Any, settings: Settings) -> None:
         await app.learning.keep_online()
 
     async def assigned(sender: Any, /, *places: set[TP], **_: Any) -> None:
-        app.learning.assign(place.partition for place in places[0] if place.topic == topic)
+        mine = sorted(place.partition for place in places[0] if place.topic == topic)
+        log.info("generation %d of the group: samples partitions %s", app.consumer_generation_id, mine)
+        app.learning.assign(mine)
         app.was_assigned = True
 
     async def before_shutdown(sender: Any, /, *_: Any, **__: Any) -> None:
@@ -205,6 +217,7 @@ def run_learn(settings: Settings) -> int:
     except Hopeless as error:
         print(f"glimpse learn: {error}", file=sys.stderr)
         code = 1
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends anyway; Python would give a handler's default back before
     return code
 
 

@@ -94,9 +94,8 @@ class Learning:
         for number in set(self.places) - wanted:
             self._ending.add(end := asyncio.ensure_future(let_go(self.places.pop(number))))
             end.add_done_callback(self._ending.discard)
-        for number, place in self.places.items():
+        for place in self.places.values():
             place.sought = False
-            log.info("samples partition %d stays", number)
         for number in sorted(wanted - set(self.places)):
             newest: dict[str, Snapshot] = {}
             owner = PartitionOwner(self.store, number, published=partial(self._published, newest))
@@ -105,7 +104,7 @@ class Learning:
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset to learn of each partition that is restored."""
-        known = {number: place.owner.learner for number, place in self.places.items()}
+        known = {number: place.owner.learner for number, place in list(self.places.items())}  # also asked by a thread
         return {number: learner.next_offset for number, learner in known.items() if learner is not None}
 
     @property

@@ -3,6 +3,10 @@
 Faust acknowledges what it drops (records of an older generation, records in flight at a rebalance), and its own commits
 cannot see over the gaps that transaction markers leave. So nothing here rests on them: positions come from what is
 durably learned, and a record says from which offset on nothing before it is missing, and since which seek.
+
+Nothing is committed through the group either. aiokafka answers a commit that comes too late for a rebalance by joining
+the group anew, which is the next rebalance, for which somebody's commit is too late (its issue 727, Faust's 616): once
+begun, that never ended. Progress records tell how far learning is.
 """
 
 import asyncio
@@ -10,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from aiokafka.errors import IllegalStateError, KafkaError
-from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, ConsumerRebalanceListener, Transport
 from faust.types import TP
 from mode.utils.logging import get_logger
 
@@ -38,6 +43,17 @@ class EveryOffset(dict[Any, Any]):
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Note nothing."""
+
+
+class WaitingListener(ConsumerRebalanceListener):
+    """Holds every partition of a new assignment back, until it is sent to where its learner is."""
+
+    _thread: Any
+
+    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        """Hold the partitions back before anybody can fetch from them: without commits that would be from the start."""
+        self._thread.hold(assigned)
+        await super().on_partitions_assigned(assigned)
 
 
 class LearnThread(AIOKafkaConsumerThread):
@@ -75,8 +91,15 @@ class LearnThread(AIOKafkaConsumerThread):
             self.trails[position] = Trail(seek, follows)
         return batches
 
+    def hold(self, places: Iterable[Any]) -> None:
+        """Fetch nothing from partitions until the next seek; any position will do so that aiokafka asks for none."""
+        consumer = self._ensure_consumer()
+        for place in places:
+            consumer.pause(TopicPartition(*place))
+            consumer.seek(place, 0)
+
     async def seek_to_committed(self) -> Mapping[Any, int]:
-        """Seek to what is durably learned; the group's commits are for those who watch the lag."""
+        """Seek to what is learned, as far as partitions are restored."""
         known: Mapping[int, int] = self.app.learned_offsets()
         offsets = {place: known[place.partition] for place in self.assignment() if place.partition in known}
         await self.seek_wait(offsets)
@@ -87,6 +110,7 @@ class LearnThread(AIOKafkaConsumerThread):
             consumer.seek(place, offset)
             self.seeks += 1
             self.trails[self._position(consumer, place)] = Trail(self.seeks, offset)
+            consumer.resume(TopicPartition(*place))  # aiokafka does not take Faust's own kind
 
     @staticmethod
     def _position(consumer: Any, place: Any) -> Any:
@@ -97,25 +121,11 @@ class LearnThread(AIOKafkaConsumerThread):
             raise LookupError(f"{place} is not assigned")
         return position
 
-    async def _commit(self, offsets: Mapping[Any, int]) -> bool:
-        try:
-            return bool(await super()._commit(offsets))
-        except (KafkaError, IllegalStateError) as error:
-            log.info("lag figures are late, the group's offsets were not committed: %r", error)
-            return False
-
-    async def crash(self, reason: BaseException) -> None:
-        """Go on after a failed commit, which Faust takes for the end; anything else still ends the worker."""
-        if isinstance(reason, KafkaError):
-            log.info("lag figures are late, the group's offsets were not committed: %r", reason)
-        else:
-            await super().crash(reason)
-
 
 class LearnConsumer(Consumer):
     """The consumer that Faust drives."""
 
-    app: Any
+    RebalanceListener = WaitingListener
     _thread: LearnThread
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -125,17 +135,9 @@ class LearnConsumer(Consumer):
     def _new_consumer_thread(self) -> LearnThread:
         return LearnThread(self, loop=self.loop, beacon=self.beacon)
 
-    async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
-        """Commit what is durably learned, whatever was acknowledged."""
-        self._acked.clear()
-        self._acked_index.clear()
-        known = self.app.learned_offsets()
-        offsets = {place: known[place.partition] for place in self.assignment() if place.partition in known}
-        changed = {place: offset for place, offset in offsets.items() if self._committed_offset[place] != offset}
-        if not changed or not await self._commit(changed):
-            return False
-        self._committed_offset.update(changed)
-        return True
+    async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
+        """Commit nothing, neither by the clock nor at a rebalance nor at the end."""
+        return False
 
     async def seek_numbered(self, place: TP, offset: int) -> int:
         """Seek, and return the number that records delivered from now on carry."""

@@ -1,0 +1,119 @@
+"""Learn workers under traffic that are killed in pairs: who learned what, and how often the group rebalanced."""
+
+import random
+import re
+import signal
+import threading
+import time
+from datetime import datetime
+
+from jobs import Jobs, wait_until
+from sample_batches import SampleWriter
+
+from streams.parameters.job import KafkaParameters
+
+ASSIGNED = re.compile(r"^(\S+ \S+) INFO generation (\d+) of the group", re.MULTILINE)
+
+
+class Traffic(threading.Thread):
+    """Writes samples until told to stop; every fifth transaction is aborted."""
+
+    def __init__(self, writer: SampleWriter, *, pause_s: float = 0.02) -> None:
+        super().__init__(daemon=True)
+        self.writer, self.pause_s, self.over, self.written = writer, pause_s, threading.Event(), 0
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.wait(self.pause_s):
+            self.written += 1
+            self.writer.write(lists=5, commit=self.written % 5 != 0)
+
+    def end(self) -> None:
+        self.over.set()
+        self.join(timeout=60)
+        assert not self.is_alive()
+
+
+class Watch:
+    """The parameters topic, read as a ranker would: versions only grow."""
+
+    def __init__(self, settings, writer: SampleWriter) -> None:
+        self.reader, self.writer, self.versions = KafkaParameters(settings), writer, {}
+
+    def look(self) -> dict[str, tuple[int, int]]:
+        """Return the newest version of each bucket."""
+        self.reader.catch_up(timeout_s=60)
+        for name, snapshot in self.reader.snapshots.items():
+            assert snapshot.version >= self.versions.get(name, snapshot.version)
+            self.versions[name] = snapshot.version
+        return dict(self.versions)
+
+    def learned(self) -> bool:
+        """Return whether every bucket is what the golden run in this process has come to."""
+        self.look()
+        return {name: one.sha256 for name, one in self.reader.snapshots.items()} == self.writer.hashes()
+
+    def moved(self, since: dict[str, tuple[int, int]]) -> bool:
+        """Return whether every bucket has a newer snapshot than it had then."""
+        now = self.look()
+        return all(now.get(name, (0, -1)) > since.get(name, (0, -1)) for name in self.writer.models)
+
+
+def generations(jobs: Jobs, *, since: float, until: float) -> set[int]:
+    """Return the generations of the group that workers came to know between two times."""
+    found = set()
+    for log in jobs.folder.glob("*-learn.log"):
+        for stamp, number in ASSIGNED.findall(log.read_text(errors="replace")):
+            if since <= datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S,%f").timestamp() < until:
+                found.add(int(number))
+    return found
+
+
+def kill_in_pairs(jobs: Jobs, watch: Watch, *, rounds: int, quiet_s: float, seed: int) -> None:
+    """Kill both workers and start two others 0–5 s apart, again and again; then the group must come to rest.
+
+    At most two rebalances after the last start, none from 20 s on, and learning goes on within 15 s.
+    """
+    dice = random.Random(seed)
+    traffic, before = Traffic(watch.writer), watch.look()
+    try:
+        wait_until(lambda: watch.moved(before), timeout_s=30, jobs=jobs)
+        for _ in range(rounds):
+            for worker in list(jobs.running):
+                jobs.kill(worker)
+            assert not watch.learned(), "there must be work left"
+            for _ in range(2):
+                time.sleep(dice.uniform(0, 5))
+                jobs.start("learn")
+            started, before = time.time(), watch.look()
+            time.sleep(dice.uniform(0, 8))  # sometimes while the group still waits for the dead, sometimes after
+        wait_until(lambda: watch.moved(before), timeout_s=started + 15 - time.time(), jobs=jobs)
+        time.sleep(max(0.0, started + quiet_s - time.time()))
+    finally:
+        traffic.end()
+    assert len(generations(jobs, since=started, until=started + 20)) <= 2, jobs.printed()
+    assert not generations(jobs, since=started + 20, until=started + quiet_s), jobs.printed()
+    wait_until(watch.learned, timeout_s=60, jobs=jobs)
+
+
+def sleep_and_wake(jobs: Jobs, watch: Watch, *, sleep_s: float) -> None:
+    """Freeze a worker that learns for longer than its session; others go on, and waking it changes no bit."""
+    wait_until(lambda: all("is restored" in log.read_text() for log in jobs.logs.values()), timeout_s=60, jobs=jobs)
+    traffic, before = Traffic(watch.writer), watch.look()
+    try:
+        wait_until(lambda: watch.moved(before), timeout_s=30, jobs=jobs)
+        sleeper = jobs.running[0]
+        sleeper.send_signal(signal.SIGSTOP)
+        try:
+            before = watch.look()
+            assert not watch.learned(), "there must be work left"
+            time.sleep(sleep_s)
+            assert watch.moved(before), "the other worker must have taken over"
+        finally:
+            sleeper.send_signal(signal.SIGCONT)
+        before = watch.look()
+        wait_until(lambda: watch.moved(before), timeout_s=15, jobs=jobs)
+        time.sleep(5)  # what it had in hand when it froze is offered again, and refused
+    finally:
+        traffic.end()
+    wait_until(watch.learned, timeout_s=60, jobs=jobs)
