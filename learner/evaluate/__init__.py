@@ -9,10 +9,12 @@ from learner.evaluate.metrics import ctr_set, ctr_sum
 from learner.evaluate.sequential import ubm_ips_sequential
 from learner.evaluate.support import support
 from learner.evaluate.ubm import ubm_ips
+from learner.evaluate.ubm_dr import Guess, ubm_dr
 
 __all__ = [
     "Browsing",
     "Estimate",
+    "Guess",
     "Interval",
     "LoggedLists",
     "NoSupport",
@@ -22,6 +24,7 @@ __all__ = [
     "ctr_sum",
     "ips",
     "support",
+    "ubm_dr",
     "ubm_ips",
     "ubm_ips_sequential",
 ]

@@ -45,16 +45,16 @@ def cascade_dr(
     onward = np.hstack([ahead[:, 1:], np.zeros((len(policy), 1))])  # from k + 1 on
     correction = added(units.shown[0], onward - ahead, units.count)
     correction = np.divide(correction, masses, out=np.zeros(units.count), where=masses > 0)
-    target = Target(masses, masses, np.ones(units.contexts))
+    said = added(units.context_of[0], ahead[:, 0], units.contexts + 1)[:-1]
+    target = Target(masses, None, np.ones(units.contexts), said)
     rewards = trimmed(rewards_of(log, metric), policy.positions) + correction[units.logged]
     weighing = Weighing(
         rewards,
         np.ones(rewards.shape),
         units,
-        lambda _: target,
+        lambda *_: target,
         logging=given,
         logged_masses=known,
         clip=clip,
-        offset=added(units.context_of[0], ahead[:, 0], units.contexts + 1)[units.context],
     )
     return weighing.estimate(estimator="cascade DR", metric=metric, interval=interval, propensities=source)

@@ -20,9 +20,11 @@ class Browsing:
     Parameters
     ----------
     attractiveness
-        γ, (m, L).
+        γ, (m, L), the chance that a row that is examined is clicked: it moves k′.
     examination
         w[k − 1, k′], at least L×L.
+    worth
+        ρ, (m, L), what a row earns when it is examined; None: 1 for each click, so γ.
 
     Examples
     --------
@@ -35,6 +37,7 @@ class Browsing:
 
     attractiveness: Floats
     examination: Floats
+    worth: Floats | None = None
 
     @property
     def last_clicks(self) -> Floats:
@@ -61,41 +64,45 @@ class Browsing:
     @property
     def rewards(self) -> Floats:
         """(m, L) the expected reward of each row."""
-        return self.attractiveness * self.exposures
+        return self._worth * self.exposures
 
     @property
     def first_rewards(self) -> Floats:
-        """(m, L) P(the row gets the list's first click); a list's add up to E[F(S)]."""
-        return self.attractiveness * self.first_exposures
+        """(m, L) the expected reward of each row as the list's first; with clicks, a list's add up to E[F(S)]."""
+        return self._worth * self.first_exposures
 
     @property
     def slopes(self) -> Floats:
-        """(m, L) ∂E[Σ rewards]/∂γₖ: what a row adds by itself, and by moving k′ of the rows below it."""
+        """(m, L) ∂E[Σ rewards]/∂γₖ, what each row earns being given: what a click adds by moving k′ of those below."""
         lists, positions = self.attractiveness.shape
         slopes, last = np.empty((lists, positions)), self.last_clicks
         below = np.zeros((lists, positions + 1))  # expected reward of the rows below, by k′
         for k in reversed(range(positions)):
-            here = self.attractiveness[:, k, None] * self._table[k]
+            click = self._click(k)
             gain = below[:, k + 1, None] - below[:, :positions]  # by a click here, in the rows below
-            slopes[:, k] = (last[:, k] * self._table[k] * (1.0 + np.where(here < 1, gain, 0.0))).sum(axis=1)
-            below[:, :positions] += here + np.minimum(here, 1.0) * gain
+            slopes[:, k] = (last[:, k] * self._table[k] * np.where(click < 1, gain, 0.0)).sum(axis=1)
+            below[:, :positions] += self._worth[:, k, None] * self._table[k] + click * gain
         return slopes
 
     @property
     def first_slopes(self) -> Floats:
-        """(m, L) ∂E[F(S)]/∂γₖ."""
-        here = np.minimum(self.attractiveness * self._table[:, 0], 1.0)
-        slopes, below = np.empty(here.shape), np.zeros(len(here))
+        """(m, L) ∂E[Σ first rewards]/∂γₖ, what each row earns being given: a click leaves nothing to those below."""
+        click = np.minimum(self.attractiveness * self._table[:, 0], 1.0)
+        slopes, below = np.empty(click.shape), np.zeros(len(click))
         none_above = self.last_clicks[:, :, 0]
-        for k in reversed(range(here.shape[1])):
-            slopes[:, k] = none_above[:, k] * self._table[k, 0] * (1.0 - below * (here[:, k] < 1))
-            below = self.attractiveness[:, k] * self._table[k, 0] + (1 - here[:, k]) * below
+        for k in reversed(range(click.shape[1])):
+            slopes[:, k] = -none_above[:, k] * self._table[k, 0] * below * (click[:, k] < 1)
+            below = self._worth[:, k] * self._table[k, 0] + (1 - click[:, k]) * below
         return slopes
 
     @property
     def _table(self) -> Floats:
         positions = self.attractiveness.shape[1]
         return self.examination[:positions, :positions]
+
+    @property
+    def _worth(self) -> Floats:
+        return self.attractiveness if self.worth is None else self.worth
 
     def _click(self, k: int) -> Floats:
         return np.asarray(np.minimum(self.attractiveness[:, k, None] * self._table[k], 1.0))

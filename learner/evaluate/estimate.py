@@ -54,13 +54,17 @@ class Interval:
         reach = float(ndtri(0.5 + self.level / 2)) * standard_error
         return value - reach, value + reach
 
-    def resampled(self, statistic: Callable[[Floats], float], lists: int) -> tuple[float, float, float]:
-        """Return the standard error and the percentile interval; ``statistic`` takes how often each list was drawn."""
+    def resampled(self, value: float, statistic: Callable[[Floats], float], lists: int) -> tuple[float, float, float]:
+        """Return the standard error and the basic interval; ``statistic`` takes how often each list was drawn.
+
+        The draws are reflected at the value: a bias that fewer different lists make larger shows in the draws a second
+        time, so that their own quantiles would lie on the wrong side of the value.
+        """
         random = np.random.default_rng(self.seed)
         drawn = (np.bincount(random.integers(lists, size=lists), minlength=lists) for _ in range(self.draws))
         values = np.array([statistic(counts.astype(np.float64)) for counts in drawn])
         low, high = np.quantile(values, [0.5 - self.level / 2, 0.5 + self.level / 2])
-        return float(values.std(ddof=1)), float(low), float(high)
+        return float(values.std(ddof=1)), float(2 * value - high), float(2 * value - low)
 
 
 ASYMPTOTIC = Interval()
@@ -82,7 +86,9 @@ class Estimate:
     largest_weight: float
     clipped: float  # share of the weights that were cut
     unsupported: float  # share of what the policy shows that the log never shows; it counts as earning nothing
+    lists_per_unit: float  # in which 95% of what the policy shows was logged at least, in its own context
     propensities: str  # where π's chances come from
+    warnings: tuple[str, ...]  # why the interval may not hold the truth as often as it says
 
     def __str__(self) -> str:
         return f"{self.estimator}: CTR_{self.metric} {self.value:.4f} ({self.low:.4f} to {self.high:.4f})"

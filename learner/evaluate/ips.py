@@ -62,13 +62,13 @@ def ips(
     units = number(over, log, policy, *([logging] if logging else []), positions=policy.positions)
     check_contexts(log, units)
     masses = chances_of(units, 0, policy)
-    target = Target(masses, masses, np.ones(units.contexts))
+    target = Target(masses, None, np.ones(units.contexts))
     given, known, source = logging_chances(log, logging, units, over, policy.positions)
     weighing = Weighing(
         rewards,
         np.ones(rewards.shape),
         units,
-        lambda _: target,
+        lambda *_: target,
         logging=given,
         logged_masses=known,
         clip=clip,

@@ -62,8 +62,8 @@ def ubm_ips(
 
     Where k′ stands under the policy depends on what its users click, which is not known. With ``attractiveness`` the
     marginals Φ(a, k, k′) are exact, and with ``logging`` those of π too: then the estimate has no bias. Without them
-    π's are what the log shows, and Φ's follow from γ̂ = Σ reward / Σ w of the log: the mean of the paper's sequential
-    form over all the k′ that it could draw.
+    π's are what the log shows, and Φ's follow from γ̂ = Σ click / Σ w of the log: the mean of the paper's sequential
+    form over all the k′ that it could draw. What a click is worth, Σ reward / Σ w, does not move k′.
 
     Parameters
     ----------
@@ -116,11 +116,14 @@ def prepared(
         users = Browsing(gamma.of(logging.items, logging.contexts), table)
         known = _masses(units, 1, logging, users.exposures)
         given = known[units.logged]
+    rewards_of(log, metric)  # only to refuse what is no metric
+    clicks = (log.rewards > 0).astype(np.float64)
     return Weighing(
-        log.rewards if rewards_of(log, metric) is log.rewards else (log.rewards > 0).astype(np.float64),
+        log.rewards if metric == "sum" else clicks,
         np.where(shown, table[np.arange(log.positions), log.last_clicks], 0.0),
         units,
         _target(units, policy, table, gamma, metric),
+        clicks=clicks,
         logging=given,
         logged_masses=known,
         clip=clip,
@@ -131,24 +134,29 @@ def prepared(
 
 def _target(
     units: Units, policy: Policy, table: Floats, gamma: Attractiveness | None, metric: Metric
-) -> Callable[[Floats], Target]:
+) -> Callable[[Floats, Floats], Target]:
     """Return what gives ⟨W̃, Φ⟩ of each item: always the same if γ is known, else from the items' rates in the log."""
+    if gamma is not None:
+        exact = browsed(units, policy, Browsing(gamma.of(policy.items, policy.contexts), table), metric)
+        known = Target(exact.masses, None, exact.expected)
+        return lambda clicked, earned: known
     inside = policy.items != NOTHING
 
-    def target(attractiveness: Floats) -> Target:
-        users = Browsing(attractiveness, table)
-        seen, slopes = (
-            (users.exposures, users.slopes) if metric == "sum" else (users.first_exposures, users.first_slopes)
-        )
-        masses = _masses(units, 0, policy, seen * inside)
-        totals = policy.chances * (seen * inside).sum(axis=1)
-        expected = added(units.context_of[0], totals, units.contexts + 1)[:-1]
-        return Target(masses, masses if gamma else _masses(units, 0, policy, slopes * inside), expected)
+    def target(clicked: Floats, earned: Floats) -> Target:
+        gamma, worth = (np.where(inside, rate[units.shown[0]], 0.0) for rate in (clicked, earned))
+        return browsed(units, policy, Browsing(gamma, table, worth), metric)
 
-    if gamma is None:
-        return lambda rate: target(np.where(inside, rate[units.shown[0]], 0.0))
-    exact = target(gamma.of(policy.items, policy.contexts))
-    return lambda _: exact
+    return target
+
+
+def browsed(units: Units, policy: Policy, users: Browsing, metric: Metric) -> Target:
+    """Return what these users, who were shown the policy's lists, examine of each item, and how clicks move that."""
+    inside = policy.items != NOTHING
+    first = metric == "set"
+    seen = inside * (users.first_exposures if first else users.exposures)
+    slopes = inside * (users.first_slopes if first else users.slopes)
+    expected = added(units.context_of[0], policy.chances * seen.sum(axis=1), units.contexts + 1)[:-1]
+    return Target(_masses(units, 0, policy, seen), _masses(units, 0, policy, slopes), expected)
 
 
 def _masses(units: Units, which: int, policy: Policy, seen: Floats) -> Floats:

@@ -31,6 +31,7 @@ class EstimatorName(StrEnum):
     """The estimators, and all of them."""
 
     ubm_ips = "ubm-ips"
+    ubm_dr = "ubm-dr"
     ubm_ips_sequential = "ubm-ips-sequential"
     ips = "ips"
     position_ips = "position-ips"

@@ -13,6 +13,7 @@ from learner.click_models import UBM
 from learner.evaluate import (
     Browsing,
     Estimate,
+    Guess,
     Interval,
     LoggedLists,
     NoSupport,
@@ -21,17 +22,20 @@ from learner.evaluate import (
     ctr_sum,
     ips,
     support,
+    ubm_dr,
     ubm_ips,
     ubm_ips_sequential,
 )
 from learner.evaluate.estimate import ASYMPTOTIC, Metric
 from learner.evaluate.units import Unit
+from learner.evaluate.weighing import doubts
 from streams.offline.fit import columns
 from streams.offline.logs import LogError, Logs
 from streams.offline.policy import Replay
 
 ESTIMATORS: Final[dict[str, Unit]] = {
     "ubm-ips": "items",
+    "ubm-dr": "items",
     "ubm-ips-sequential": "items",
     "ips": "lists",
     "position-ips": "positions",
@@ -41,7 +45,6 @@ ESTIMATORS: Final[dict[str, Unit]] = {
 """What they are called, and what each of them must have seen before it can weigh it."""
 
 LITTLE: Final = 0.05  # of what the policy shows may be unheard of before it is said
-FEW: Final = 100  # effective lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,9 @@ def judge(
         estimates = [_estimate(estimator, logs, found, examination, options, metric) for metric in metrics]
     except NoSupport as error:
         raise LogError(f"{logs.place(_first_without(found, estimator))}: {error}; take another estimator") from error
-    return Judgement(estimator, estimates, notes + _warnings(logs, found, estimator, estimates[0]))
+    said = [text for estimate in estimates for text in estimate.warnings]
+    notes += _unsupported(logs, found, estimator, estimates[0]) + said
+    return Judgement(estimator, estimates, list(dict.fromkeys(notes)))
 
 
 def logged(log: LoggedLists, interval: Interval) -> dict[str, tuple[float, float, float]]:
@@ -122,6 +127,9 @@ def _estimate(
     if estimator == "ubm-ips-sequential":
         drawn = interval if interval.draws else replace(interval, draws=200)
         return ubm_ips_sequential(log, policy, examination=examination, metric=metric, interval=drawn)
+    if estimator == "ubm-dr":
+        guess = Guess.from_log(log, examination)
+        return ubm_dr(log, policy, examination=examination, guess=guess, metric=metric, interval=interval)
     return ubm_ips(
         log,
         policy,
@@ -155,6 +163,7 @@ def _cascade_dr(
     value = (one.value + other.value) / 2
     error = float(np.hypot(one.standard_error, other.standard_error)) / 2
     low, high = options.interval.normal(value, error)
+    effective, per_unit = one.effective_lists + other.effective_lists, one.lists_per_unit + other.lists_per_unit
     return replace(
         one,
         value=value,
@@ -162,7 +171,9 @@ def _cascade_dr(
         low=low,
         high=high,
         lists=len(logs),
-        effective_lists=one.effective_lists + other.effective_lists,
+        effective_lists=effective,
+        lists_per_unit=per_unit,
+        warnings=doubts(len(logs), effective, per_unit if found.log.chances is None else np.inf),
         largest_weight=max(one.largest_weight, other.largest_weight),
         clipped=(one.clipped + other.clipped) / 2,
         unsupported=(one.unsupported + other.unsupported) / 2,
@@ -192,22 +203,12 @@ def _first_without(found: Replay, estimator: str) -> int:
     return int(np.argmin(support(found.log, found.policy, ESTIMATORS[estimator]) >= 1 - 1e-9))
 
 
-def _warnings(logs: Logs, found: Replay, estimator: str, estimate: Estimate) -> list[str]:
-    said = []
-    if estimate.unsupported > LITTLE:
-        where = logs.place(_first_without(found, estimator))
-        then = (
-            "there the guess stands alone, of which the interval knows nothing"
-            if estimator == "cascade-dr"
-            else "it counts as earning nothing"
-        )
-        said.append(
-            f"{estimate.unsupported:.1%} of what the policy shows was never logged in its context (first: {where}): "
-            f"{then}"
-        )
-    if estimate.effective_lists < FEW:
-        said.append(
-            f"the weights leave {estimate.effective_lists:.0f} effective lists of {estimate.lists}: "
-            "do not trust the interval"
-        )
-    return said
+def _unsupported(logs: Logs, found: Replay, estimator: str, estimate: Estimate) -> list[str]:
+    if estimate.unsupported <= LITTLE:
+        return []
+    where = logs.place(_first_without(found, estimator))
+    guessed = "there the guess stands alone, of which the interval knows nothing"
+    then = guessed if estimator.endswith("-dr") else "it counts as earning nothing"
+    return [
+        f"{estimate.unsupported:.1%} of what the policy shows was never logged in its context (first: {where}): {then}"
+    ]

@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from learner.evaluate import Browsing, Interval, LoggedLists, Policy, cascade_dr, ips, ubm_ips, ubm_ips_sequential
+from learner.evaluate import (
+    Browsing,
+    Guess,
+    Interval,
+    LoggedLists,
+    Policy,
+    cascade_dr,
+    ips,
+    ubm_dr,
+    ubm_ips,
+    ubm_ips_sequential,
+)
 
 REPLICATIONS, LISTS = 1000, 500
 FEWER = 300  # for what is only beside the point
@@ -82,6 +93,84 @@ def test_intervals_hold_the_truth_as_often_as_they_say(world, judged, name):
     truth = world.value(world.target, "set" if name.endswith("set") else "sum")
     *_, covered = summary(judged(name), truth)
     assert 0.93 <= covered <= 0.97
+
+
+WORTHS = {"0.1": [0.1] * 6, "5": [5.0] * 6, "mixed": [0.1, 1.0, 5.0, 0.5, 2.0, 0.2]}
+
+
+@pytest.mark.parametrize("worth", WORTHS.values(), ids=WORTHS)
+def test_what_a_click_is_worth_does_not_move_the_last_click(world, logs, worth):
+    """Two items alike but in what they earn: without a click chance of its own, k′ would be driven by the reward."""
+    worth = np.array(worth)
+    value = world.gamma[world.lists] * worth[world.lists]
+    truth = float(world.target.chances @ Browsing(world.gamma[world.lists], world.table, value).rewards.sum(axis=1))
+    paid = [LoggedLists.of(log.items, log.rewards * worth[log.items]) for log in logs[:FEWER]]
+    wrong = Guess(np.full(6, 0.2), 0.2 * worth)
+    makers = {
+        "UBM-IPS": lambda log: ubm_ips(log, world.target, examination=world.table),
+        "UBM-DR": lambda log: ubm_dr(log, world.target, examination=world.table, guess=wrong),
+        "UBM-DR, known": lambda log: ubm_dr(
+            log,
+            world.target,
+            examination=world.table,
+            guess=Guess(world.gamma, world.gamma * worth),
+            logging=world.logging,
+        ),
+    }
+    for name, make in makers.items():
+        bias, error, squared, covered = summary([make(log) for log in paid], truth)
+        report(name, truth, bias, error, squared, covered)
+        assert abs(bias) <= 2 * error
+        assert 0.91 <= covered <= 0.99  # 300 logs
+    drawn = [
+        ubm_ips_sequential(log, Policy.of([[0, 1, 2]]), examination=world.table, interval=Interval(draws=20)).value
+        for log in paid[:60]
+    ]
+    best = np.array([[0, 1, 2]])
+    truth = float(Browsing(world.gamma[best], world.table, (world.gamma * worth)[best]).rewards.sum())
+    assert np.mean(drawn) == pytest.approx(truth, rel=0.02)
+
+
+def test_a_guess_stands_in_for_what_was_never_logged(world):
+    """Four lists to a context of its own taste: UBM-IPS loses what it never saw, a fair guess does not."""
+    random = np.random.default_rng(3)
+    contexts = np.arange(4000) // 4
+    shown = world.draw(4000, random)
+    log = LoggedLists.of(shown, world.browse(shown, random), contexts)
+    policy = Policy.of(np.tile([0, 1, 2], (1000, 1)))
+    truth = world.value(Policy.of([[0, 1, 2]]))
+    plain = ubm_ips(log, policy, examination=world.table)
+    guessed = ubm_dr(log, policy, examination=world.table, guess=Guess.from_log(log, world.table))
+    assert plain.value < 0.95 * truth
+    assert abs(guessed.value - truth) < 0.25 * abs(plain.value - truth)
+    for found in (plain, guessed):
+        assert any("was logged in 0 lists of its context or fewer" in text for text in found.warnings)
+
+
+def test_the_bootstrap_is_reflected_at_the_value():
+    """Draws that lie below the value by a bias put the interval above it by as much."""
+    interval = Interval(draws=200, seed=1)
+    error, low, high = interval.resampled(10.0, lambda counts: float(9.0 + 0.001 * counts[0]), 50)
+    assert 10.9 < low <= high < 11.1
+    assert error < 0.01
+
+
+def test_few_lists_per_item_and_few_effective_lists_are_said(world):
+    few = ubm_ips(world.log(20, seed=1), world.target, examination=world.table)
+    assert "lists of its context or fewer" in few.warnings[0]
+    assert "effective lists of 20" in few.warnings[1]
+    assert ubm_ips(world.log(500, seed=1), world.target, examination=world.table).warnings == ()
+    known = ips(world.log(2000, seed=1), world.target, logging=world.logging)
+    assert known.warnings == ()  # known chances need no lists to be estimated from
+    assert known.lists_per_unit < 10
+    drawn = ubm_ips_sequential(
+        world.log(500, seed=1),
+        Policy.of([[0, 1, 2]]),
+        examination=world.table,
+        metric="set",
+        interval=Interval(draws=20),
+    )
+    assert "by 17% with one record per context" in drawn.warnings[-1]
 
 
 def test_ubm_ips_errs_less_than_what_knows_nothing_of_browsing(world, judged):

@@ -5,7 +5,18 @@ from itertools import product
 import numpy as np
 import pytest
 
-from learner.evaluate import Browsing, Interval, LoggedLists, Policy, cascade_dr, ips, ubm_ips, ubm_ips_sequential
+from learner.evaluate import (
+    Browsing,
+    Guess,
+    Interval,
+    LoggedLists,
+    Policy,
+    cascade_dr,
+    ips,
+    ubm_dr,
+    ubm_ips,
+    ubm_ips_sequential,
+)
 from learner.simulate import browsing_table
 
 
@@ -42,14 +53,14 @@ def test_browsing_is_what_all_outcomes_say():
 @pytest.mark.parametrize("high", [1.0, 1.6], ids=["chances", "estimates above 1"])
 def test_slopes_are_the_differences_that_a_little_more_attractiveness_makes(high):
     random = np.random.default_rng(2)
-    gamma, table, step = high * random.random((20, 4)), browsing_table(4), 1e-6
-    users = Browsing(gamma, table)
+    gamma, worth, table, step = high * random.random((20, 4)), 5 * random.random((20, 4)), browsing_table(4), 1e-6
+    users = Browsing(gamma, table, worth)
     for k in range(4):
         more, less = gamma.copy(), gamma.copy()
         more[:, k] += step
         less[:, k] -= step
         for slopes, value in ((users.slopes, "rewards"), (users.first_slopes, "first_rewards")):
-            up, down = (getattr(Browsing(each, table), value).sum(axis=1) for each in (more, less))
+            up, down = (getattr(Browsing(each, table, worth), value).sum(axis=1) for each in (more, less))
             np.testing.assert_allclose(slopes[:, k], (up - down) / (2 * step), atol=1e-7)
 
 
@@ -64,7 +75,7 @@ def random_case(seed, *, contexts=3, lists=40, positions=4, items=6):
 
     shown = draw(6)[random.integers(6, size=lists)]
     where = random.integers(contexts, size=lists) * 10
-    rewards = (random.random(shown.shape) < 0.4) * (shown >= 0)
+    rewards = (random.random(shown.shape) < 0.4) * (shown >= 0) * random.choice([0.1, 1.0, 5.0], size=shown.shape)
     chances = random.dirichlet(np.ones(3), contexts)
     known = np.unique(where)
     target = [shown[where == context][:2].tolist() + draw(1).tolist() for context in known]
@@ -108,28 +119,50 @@ def test_ips_is_the_sum_that_loops_find(over, seed):
     assert ips(log, policy, over=over).propensities.startswith("estimated")
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_ubm_ips_is_the_sum_that_loops_find(seed):
-    log, policy = random_case(seed)
-    table = browsing_table(4)
-    earned, seen, lists = {}, {}, {}
+def followed(log, policy, table, guess=lambda context, item: (0.0, 0.0)):
+    """The policy's value by loops: rates of items in their contexts, and users who are followed click by click."""
+    clicked, earned, seen, lists = {}, {}, {}, {}
     for items, rewards, context in zip(log.items.tolist(), log.rewards, log.contexts, strict=True):
         lists[context] = lists.get(context, 0) + 1
         for k, item in enumerate(items):
             if item >= 0:
-                earned[context, item] = earned.get((context, item), 0) + rewards[k]
-                seen[context, item] = seen.get((context, item), 0) + table[k, last_click(rewards, k)]
+                pair = context, item
+                clicked[pair] = clicked.get(pair, 0) + (rewards[k] > 0)
+                earned[pair] = earned.get(pair, 0) + rewards[k]
+                seen[pair] = seen.get(pair, 0) + table[k, last_click(rewards, k)]
     value = 0.0
     for items, context, chance in zip(policy.items.tolist(), policy.contexts, policy.chances, strict=True):
-        pairs = [(context, item) for item in items if item >= 0]
-        gamma = [earned.get(pair, 0) / seen[pair] if pair in seen else 0.0 for pair in pairs]
         states = {0: 1.0}  # k′ and its chance
-        for k, attracts in enumerate(gamma):
-            rewards = {last: table[k, last] * attracts for last in states}
-            value += lists[context] / len(log) * chance * sum(states[last] * rewards[last] for last in states)
-            clicked = sum(states[last] * min(rewards[last], 1) for last in states)
-            states = {last: states[last] * (1 - min(rewards[last], 1)) for last in states} | {k + 1: clicked}
-    assert ubm_ips(log, policy, examination=table).value == pytest.approx(value, abs=1e-12)
+        for k, item in enumerate(item for item in items if item >= 0):
+            pair = context, item
+            rates = (clicked[pair] / seen[pair], earned[pair] / seen[pair]) if pair in seen else guess(*pair)
+            clicks = {last: min(table[k, last] * rates[0], 1) for last in states}
+            value += (
+                lists[context] / len(log) * chance * sum(states[last] * table[k, last] * rates[1] for last in states)
+            )
+            stays = sum(states[last] * clicks[last] for last in states)
+            states = {last: states[last] * (1 - clicks[last]) for last in states} | {k + 1: stays}
+    return value
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ubm_ips_is_the_sum_that_loops_find_and_ubm_dr_has_a_guess_besides(seed):
+    log, policy = random_case(seed)
+    table = browsing_table(4)
+    assert ubm_ips(log, policy, examination=table).value == pytest.approx(followed(log, policy, table), abs=1e-12)
+    guess = Guess(np.linspace(0.1, 0.6, 6), np.linspace(1.0, 2.0, 6))
+    told = followed(log, policy, table, lambda _, item: (guess.attractiveness[item], guess.worth[item]))
+    assert ubm_dr(log, policy, examination=table, guess=guess).value == pytest.approx(told, abs=1e-12)
+
+
+def test_ubm_dr_by_hand_with_a_known_logging_policy():
+    """One position: γ = guess + Σ (click − w · guess) / (lists · w · π)."""
+    log = LoggedLists.of([[0], [0], [1], [1]], [[2.0], [0.0], [0.0], [0.0]])
+    logging = Policy.of([[0], [1]], [0, 0], [0.25, 0.75])
+    found = ubm_dr(log, Policy.of([[0]]), examination=[[0.5]], guess=Guess([0.4, 0.4], [0.6, 0.6]), logging=logging)
+    worth = 0.6 + (2.0 - 2 * 0.5 * 0.6) / (4 * 0.5 * 0.25)
+    assert found.value == pytest.approx(0.5 * worth)
+    assert found.propensities == "given"
 
 
 def test_where_everything_is_examined_it_is_the_document_based_form(world):

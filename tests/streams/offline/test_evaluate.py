@@ -104,8 +104,10 @@ def test_all_estimators_hold_the_truth(files):
                     assert off < 4 * found.standard_error, (path.name, str(found))
                 logged = path is with_chances and not verdict.estimator.startswith("ubm")
                 assert (found.propensities == "from the log") == logged
-            few = verdict.estimates[0].effective_lists < 100
-            assert [text.partition(" leave")[0] for text in verdict.warnings] == ["the weights"] * few
+            first, *_ = verdict.estimates
+            assert {text for each in verdict.estimates for text in each.warnings} == set(verdict.warnings)
+            if first.effective_lists < 150:
+                assert f"the weights leave {first.effective_lists:.0f} effective lists" in " ".join(verdict.warnings)
 
 
 def test_vectors_that_tell_of_users_make_each_list_a_context(files, tmp_path):
@@ -125,7 +127,8 @@ def test_vectors_that_tell_of_users_make_each_list_a_context(files, tmp_path):
     assert report.contexts == 300
     items, prefixes = report.verdicts
     assert items.estimates[0].unsupported == 0.0
-    assert items.warnings == []
+    [alone] = items.warnings
+    assert "was logged in 1 lists of its context or fewer" in alone
     assert prefixes.estimates[0].unsupported > 0.5
     assert "the log's propensities were not used: the policy only reorders what was shown" in prefixes.warnings
     assert any("was never logged in its context (first: users.jsonl line " in text for text in prefixes.warnings)
