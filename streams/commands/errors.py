@@ -19,7 +19,7 @@ class LastWords(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep why a connection failed."""
         found = re.match(r"Bootstrap connection to \S+ failed: (.*?)(?: \(backoff.*)?$", record.getMessage())
-        if found:
+        if found and not (self.text and "RequestTimedOut" in found[1]):  # the last try may only have had no time left
             self.text = f" ({found[1]})"
 
 
