@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,8 +11,6 @@ from streams.commands.options import Config, writes_to
 from streams.commands.progress import bar
 
 commands = typer.Typer()
-if TYPE_CHECKING:
-    pass
 
 
 @commands.command()

@@ -5,10 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 
 class LastWords(logging.Handler):

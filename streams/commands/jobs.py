@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from streams.commands.options import Config, with_buckets, writes_to
-
-if TYPE_CHECKING:
-    pass
 
 commands = typer.Typer()
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import traceback
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from streams.commands.errors import explained
 from streams.commands.options import Config, note
-
-if TYPE_CHECKING:
-    pass
 
 commands = typer.Typer()
 

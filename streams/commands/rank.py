@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from streams.commands.options import CommandError, Config
-
-if TYPE_CHECKING:
-    pass
 
 commands = typer.Typer()
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from streams.commands.options import Config, note, writes_to
-
-if TYPE_CHECKING:
-    pass
 
 commands = typer.Typer()
 
