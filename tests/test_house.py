@@ -116,3 +116,14 @@ def test_tests_mirror_the_rooms():
     folders = {path.name for path in (ROOT / "tests" / "streams").iterdir() if path.is_dir() and path.name[0] != "_"}
     assert folders <= set(ROOMS)
     assert not list((ROOT / "tests").rglob("__init__.py")), "a package below tests would hide the real one"
+
+
+def test_json_of_others_is_read_in_one_way():
+    """``json.loads`` raises RecursionError on text nested deeply, which nobody thinks of."""
+    wrong = [
+        f"{path}:{node.lineno}"
+        for path, tree in modules("streams")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "json.loads"
+    ]
+    assert wrong == [], "use schemas.json_text.parse_json"

@@ -15,8 +15,12 @@ commands = typer.Typer()
 @commands.command()
 def demo(
     lists: Annotated[int, typer.Option(min=600, help="Lists to show, in all buckets together.")] = 30_000,
-    seed: Annotated[int, typer.Option(help="The same seed plays the same users and gives the same numbers.")] = 1,
-    alpha: Annotated[float, typer.Option(min=0, help="Width of the confidence bound, the same for all.")] = 0.3,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed plays the same users and gives the same numbers.")
+    ] = 1,
+    alpha: Annotated[
+        float, typer.Option(min=0, max=1e6, help="Width of the confidence bound, the same for all.")
+    ] = 0.3,
     out: Annotated[Path, typer.Option(help="Where the logs and report.html go.")] = Path("demo"),
     kafka: Annotated[
         bool, typer.Option("--kafka", help="On Kafka as set, with a real join and learn process.")

@@ -6,6 +6,8 @@ import errno
 import logging
 import re
 
+HALF = 500  # characters of an error that quotes more than a screen: its beginning, and its end with what to do
+
 
 class LastWords(logging.Handler):
     """Keeps the last reason that kafka-python logged: its errors only say that nothing worked."""
@@ -24,7 +26,10 @@ def explained(error: Exception, last_words: str = "") -> str | None:
     from streams.settings import without_logins
 
     words = in_words(error, last_words)
-    return None if words is None else without_logins(words)
+    if words is None:
+        return None
+    shown = without_logins(words)
+    return shown if len(shown) <= 2 * HALF else f"{shown[:HALF]} … {shown[-HALF:]}"
 
 
 def in_words(error: Exception, last_words: str) -> str | None:

@@ -71,7 +71,7 @@ def evaluate(
     normalise: Annotated[bool, typer.Option("--normalise", help="Divide by the mean weight.")] = False,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for asymptotic ones.")] = 0,
-    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
     """Judge a policy on the log of another one: what its lists would have earned, with intervals.

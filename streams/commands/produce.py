@@ -22,7 +22,7 @@ def produce(
     ] = None,
     lists: Annotated[int, typer.Option(min=1, help="How many lists to simulate.")] = 1000,
     rate: Annotated[float | None, typer.Option(help="Events a second; as fast as possible if not said.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed simulates the same users.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed simulates the same users.")] = 0,
     restamp: Annotated[
         bool, typer.Option("--restamp", help="Date recorded events now, so that they are not late.")
     ] = False,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from schemas.json_text import parse_json
 from streams.join import BadCommit, Commit
 from streams.logs import Archive, ArchiveError, LogBlock, LogRecord, LogWriter, Position, replace_file
 from streams.settings import EVENTS
@@ -96,7 +97,7 @@ class EmbeddedLogs:
 def _standing(archive: Archive) -> dict[str, Any] | None:
     file = archive.path / STANDING
     try:
-        found: dict[str, Any] = json.loads(file.read_bytes())
+        found: dict[str, Any] = parse_json(file.read_bytes())
         return found
     except FileNotFoundError:
         return None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learner.samples import NO_ITEM
+from schemas.json_text import parse_json
 from schemas.records import Impression
 from streams.events.sizes import MAX_ID_BYTES, MAX_RECORD_BYTES, list_bytes
 
@@ -101,7 +102,7 @@ class Acceptance:
         >>> Acceptance.read(rules.write()).hash == rules.hash
         True
         """
-        future_ms, limits = json.loads(rules)
+        future_ms, limits = parse_json(rules)
         return cls({one[0]: Limits(*one) for one in limits}, future_ms=future_ms)
 
     def judge(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from learner.browsing import MAX_POSITIONS
+from schemas.json_text import json_lines
 from schemas.records import Click, Impression
 
 Event = Impression | Click
@@ -83,12 +84,12 @@ def read_events(lines: Iterable[str], name: str = "line") -> Iterator[Event]:
     >>> list(read_events([line]))
     [Click(impression_id='i1', session_id='s1', position=2, clicked_at_ms=9, reward=1.0)]
     """
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield _event(json.loads(line))
-            except (TypeError, ValueError, RecursionError) as error:
-                raise ValueError(f"{name} {number}: {error}") from error
+    for number, found in json_lines(lines, name):
+        try:
+            event = _event(found)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{name} {number}: {error}") from error
+        yield event
 
 
 def _event(found: Any) -> Event:

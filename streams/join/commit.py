@@ -14,6 +14,7 @@ from typing import NamedTuple
 from zlib import compress, decompress
 from zlib import error as ZlibError
 
+from schemas.json_text import parse_json
 from streams.join.clock import NEVER, HorizonEra, LogClock, LogPosition
 from streams.join.eras import RuleEra
 from streams.join.ledger import Ledger
@@ -101,7 +102,7 @@ class Commit:
         True
         """
         try:
-            first, second = json.loads(impressions[1]), json.loads(clicks[1])
+            first, second = parse_json(impressions[1]), parse_json(clicks[1])
             if first["v"] != _VERSION or second["v"] != _VERSION:
                 raise BadCommit(f"commit metadata of version {first['v']}; this is version {_VERSION}")
             commit = cls(
@@ -131,7 +132,7 @@ def _pack(accept: str, past: tuple[RuleEra, ...]) -> str:
 def _unpack(packed: str) -> tuple[str, tuple[RuleEra, ...]]:
     if not packed:
         return "", ()
-    accept, eras = json.loads(decompress(b85decode(packed)))
+    accept, eras = parse_json(decompress(b85decode(packed)))
     if not isinstance(accept, str):
         raise BadCommit(f"commit metadata with rules that are no string: {accept!r:.80}")
     return accept, tuple(RuleEra(*era) for era in eras)

@@ -6,11 +6,12 @@ so can a consumer that commits without moving be told from one that has stopped.
 
 from __future__ import annotations
 
-import json
 import struct
 import uuid
 from functools import lru_cache
 from typing import NamedTuple
+
+from schemas.json_text import parse_json
 
 TOPIC = "__consumer_offsets"
 
@@ -97,7 +98,7 @@ def standing_of(commit: Committed, *, join: bool) -> Standing:
     if not join:
         return Standing(commit.offset, commit.topic_id)
     try:
-        notes = json.loads(commit.metadata)
+        notes = parse_json(commit.metadata)
         position, clock = int(notes["to"]), int(notes["clock"])
         if not (commit.offset <= position < 2**63 and -(2**63) <= clock < 2**63):
             raise ValueError("no place in a log")

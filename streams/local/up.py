@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from schemas.json_text import parse_json
 from streams.local.kafka import LocalKafka, locked, program
 from streams.local.redis import LocalRedis
 from streams.local.server import LocalServerError, free_port, listening
@@ -104,8 +105,8 @@ def is_ours(folder: Path) -> bool:
 def known_ports(folder: Path) -> dict[str, int] | None:
     """Return the ports of the servers of ``folder``, or None when ``up`` never was there."""
     try:
-        found = json.loads((folder / PORTS).read_text())
-    except (OSError, ValueError, RecursionError):
+        found = parse_json((folder / PORTS).read_text())
+    except (OSError, ValueError):
         return None
     whole = isinstance(found, dict) and found.keys() == USUAL_PORTS.keys()
     return found if whole and all(type(port) is int and 0 < port < 65_536 for port in found.values()) else None

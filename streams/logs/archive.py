@@ -10,6 +10,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from schemas.json_text import parse_json
 from streams.logs.block import LogBlock
 from streams.logs.compression import default_codec
 from streams.logs.files import replace_file
@@ -32,6 +34,7 @@ log = logging.getLogger(__name__)
 FORMAT = "glimpse-archive-1"
 BLOCK_BYTES = 2 << 20  # of payload, about 3,000 impressions
 SEGMENT_BYTES = 128 << 20
+MAX_PARTITIONS = 10_000  # of a topic; each is looked at before anything is read
 _FOREVER = 1 << 62
 
 
@@ -99,14 +102,16 @@ class Archive:
         """Return what is known about a topic."""
         file = self.path / name / "topic.json"
         try:
-            info = TopicInfo(**json.loads(file.read_bytes()))
+            info = TopicInfo(**parse_json(file.read_bytes()))
         except FileNotFoundError:
             known = ", ".join(self.topics()) or "none"
             raise ArchiveError(f"{self.path} has no topic {name!r}; its topics: {known}") from None
         except (OSError, ValueError, TypeError) as error:
             raise ArchiveError(f"{file} cannot be read: {error}") from error
-        if info.format != FORMAT or not isinstance(info.partitions, int):
+        if info.format != FORMAT:
             raise ArchiveError(f"{file} is of format {info.format!r}; this version reads {FORMAT!r}")
+        if type(info.partitions) is not int or not 1 <= info.partitions <= MAX_PARTITIONS:
+            raise ArchiveError(f"{file} must say from 1 to {MAX_PARTITIONS} partitions, not {info.partitions!r:.40}")
         return info
 
     def log(self, name: str, partition: int) -> ArchivedLog:
@@ -140,7 +145,11 @@ class ArchivedLog:
 
     def segments(self) -> list[Path]:
         """Return its files in the order of their offsets."""
-        return sorted(self.path.glob("*.avro"))
+        files = sorted(self.path.glob("*.avro"))
+        for file in files:
+            if not re.fullmatch(r"[0-9]{20}", file.stem):
+                raise ArchiveError(f"{file} is no segment: its name must be its first offset in 20 digits")
+        return files
 
     @property
     def size_bytes(self) -> int:

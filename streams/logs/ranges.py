@@ -11,7 +11,7 @@ from typing import NamedTuple
 from streams.logs.source import LogSource, RangeError
 from streams.settings import TOPICS
 
-_PLACE = re.compile(r"([a-z-]+):(\d+):(\d+)")
+_PLACE = re.compile(r"([a-z-]+):([0-9]{1,9}):([0-9]{1,18})")
 
 
 class Mark(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 from fastavro import writer as write_container
 from fastavro.schema import to_parsing_canonical_form
 
+from schemas.json_text import parse_json
 from schemas.strict import SchemaError, Walk
 from streams.logs.block import SCHEMA, LogBlock, zigzag
 from streams.logs.compression import MAX_BLOCK_BYTES, CodecError, codec_named
@@ -181,7 +181,7 @@ def _header(path: Path, data: bytes) -> Header:
                 value = walk.skip(walk.varint()), walk.at
                 metadata[data[slice(*name)].decode()] = data[slice(*value)].decode()
         sync = walk.skip(_SYNC_BYTES)
-        schema = json.loads(metadata["avro.schema"])
+        schema = parse_json(metadata["avro.schema"])
     except (IndexError, KeyError, ValueError) as error:
         raise ArchiveError(f"{path} has no whole Avro header: {error}") from error
     if to_parsing_canonical_form(schema) != _CANONICAL:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learner.browsing import MAX_POSITIONS
+from schemas.json_text import parse_json
 
 NOTHING: Final = -1  # the item number of a place beyond a list's end
 NEEDED: Final = ("items", "clicks")
@@ -105,7 +106,7 @@ def _lists(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     dim: int | None = None
     for number, line in _lines(path):
         try:
-            found = json.loads(line)
+            found = parse_json(line)
         except ValueError as error:
             raise LogError(f"{path.name} line {number} is not JSON: {error}") from error
         try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from schemas.json_text import json_lines
 
 
 class CandidateError(ValueError):
@@ -30,13 +32,7 @@ def read_candidates(lines: Iterable[str]) -> Candidates:
     """
     items: list[int] = []
     contexts: list[list[float]] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise CandidateError(f"line {number} is not JSON: {error}") from error
+    for number, found in _found(lines):
         item = found.get("item") if isinstance(found, dict) else None
         context = found.get("context", []) if isinstance(found, dict) else None
         if type(item) is not int or not isinstance(context, list) or not -(2**63) <= item < 2**63:
@@ -49,6 +45,13 @@ def read_candidates(lines: Iterable[str]) -> Candidates:
         raise CandidateError('no candidates; each line is {"item": 7, "context": [0.5, 0.1]}')
     try:
         rows = np.array(contexts, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise CandidateError(f"contexts must be numbers: {error}") from error
     return Candidates(np.array(items, dtype=np.int64), rows)
+
+
+def _found(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
+    try:
+        yield from json_lines(lines)
+    except ValueError as error:
+        raise CandidateError(str(error)) from error

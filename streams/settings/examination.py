@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from learner.browsing import checked_positions, checked_table, table_hash
+from schemas.json_text import parse_json
 
 KEYS = ("positions", "examination", "observations", "sha256")
 
@@ -20,14 +21,14 @@ class ExaminationError(ValueError):
 def read_examination(file: Path) -> NDArray[np.float64]:
     """Return the table w in ``file``: K×K, or K chances for a position-based model; its hash is checked."""
     try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError, RecursionError) as error:
+        found = parse_json(file.read_text())
+    except (OSError, ValueError) as error:
         raise ExaminationError(f"cannot be read as JSON: {error}") from error
     if not isinstance(found, dict) or "examination" not in found or not found.keys() <= set(KEYS):
         raise ExaminationError(f"must be a JSON object with the keys {', '.join(KEYS)}; make one: glimpse fit")
     try:
         table = checked(found["examination"])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ExaminationError(str(error)) from error
     if found.get("positions", len(table)) != len(table):
         raise ExaminationError(f"says positions = {found['positions']} and holds a table of {len(table)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from schemas.json_text import parse_json
 from streams.settings.checks import SettingsError
 
 UP_FOLDER = Path(".glimpse")  # in the folder that glimpse up was started in
@@ -14,10 +15,10 @@ def running_servers(folder: Path = UP_FOLDER) -> dict[str, str]:
     """Return the addresses by key, kafka and redis; nothing when none were started there, or they were stopped."""
     file = _file(folder)
     try:
-        found = json.loads(file.read_text())
+        found = parse_json(file.read_text())
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(str(file), None, f"cannot be read: {error}; run glimpse up again") from error
     if not isinstance(found, dict) or not found.keys() <= {"kafka", "redis"}:
         raise SettingsError(str(file), None, "must hold the addresses of kafka and redis; run glimpse up again")

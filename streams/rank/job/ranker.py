@@ -121,7 +121,12 @@ class Ranker:
     @classmethod
     def from_url(cls, source: str, *, bucket: str, settings: Settings | None = None, **options: Any) -> Self:
         """Return a ranker for ``kafka``, ``redis`` (as set), ``kafka://host:port``, ``redis://…`` or a directory."""
-        url = urlsplit(source)
+        try:
+            url = urlsplit(source)
+        except ValueError as error:
+            raise SourceUnknown(
+                f"snapshots come from kafka, redis or a directory, and this is no address: {error}"
+            ) from error
         if source in ("kafka", "redis"):
             make = cls.from_kafka if source == "kafka" else cls.from_redis
             return make(settings or load(), bucket=bucket, **options)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from schemas.json_text import parse_json
 from streams.logs import replace_file
 from streams.replay.job.part import ReplayError, ReplayPlan
 
@@ -51,7 +52,7 @@ def _save(file: Path, plan: ReplayPlan, *, done: bool) -> None:
 
 def _load(file: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(file.read_bytes())
+        found = parse_json(file.read_bytes())
         ranges = {(topic, number): (start, stop) for topic, number, start, stop in found["ranges"]}
         return {"asked": found["asked"], "ranges": ranges, "done": found["done"]}
     except FileNotFoundError:

@@ -15,6 +15,7 @@ import numpy as np
 
 from learner import Bandit
 from schemas.codec import SchemaError, decode
+from schemas.json_text import parse_json
 from schemas.records import SampleBatch, StateArray
 from streams.events import Acceptance
 from streams.join import Commit, Ledger, SessionJoin, checkpoints, rebuild_join
@@ -123,7 +124,7 @@ class Part:
         """Return the part as it was saved, or a new one."""
         part = cls({name: bucket.model() for name, bucket in plan.buckets.items()})
         try:
-            content = json.loads(path.read_bytes())
+            content = parse_json(path.read_bytes())
             if content.pop("fingerprint") != plan.fingerprint:
                 raise ReplayError(
                     f"{path} is of another replay (of another source, range or parameters); delete it to begin anew"

@@ -18,7 +18,7 @@ from streams.replay.compare import published
 from streams.replay.job.replay import ReplayError, plan_of, replay
 from streams.settings import Settings
 
-_NAME = re.compile(r"([A-Za-z0-9._-]+)[:@](\d+)\.(\d+)")
+_NAME = re.compile(r"([A-Za-z0-9._-]+)[:@]([0-9]{1,10})\.([0-9]{1,19})")
 
 
 class Rebuilt(NamedTuple):

@@ -108,7 +108,7 @@ def test_json_lines_are_events():
 
 
 BAD_LINES = {
-    "no JSON": ("{", "line 2: Expecting property name"),
+    "no JSON": ("{", "line 2 is not JSON: Expecting property name"),
     "no object": ("[1]", "line 2: expected an object with a type, got list"),
     "no type": ("{}", 'type must be "impression" or "click", got null'),
     "a missing field": ('{"type": "click", "position": 1}', "click without clicked_at_ms, impression_id, session_id"),
@@ -121,7 +121,7 @@ BAD_LINES = {
         json.dumps({"type": "impression", **NAMES, "items": [1], "contexts": [[float("nan")]]}),
         "line 2: contexts must be finite",
     ),
-    "deep nesting": ("[" * 100_000, "line 2: maximum recursion depth"),
+    "deep nesting": ("[" * 100_000, "line 2 is not JSON: nested too deeply"),
 }
 
 
@@ -291,6 +291,6 @@ def test_produce_dates_recorded_events_anew_when_asked(settings_for):
 def test_events_before_a_bad_line_are_delivered(settings_for):
     settings = settings_for()
     lines = [json.dumps({"type": "click", **TAP}), "not JSON"]
-    with pytest.raises(ValueError, match=r"events\.jsonl 2: "):
+    with pytest.raises(ValueError, match=r"events\.jsonl 2 is not JSON: "):
         produce_events(settings, read_events(lines, "events.jsonl"))
     assert [event for *_, event in read_all(settings, Topics.of(settings).clicks)] == [click_of(**TAP)]
