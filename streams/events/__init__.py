@@ -1,11 +1,12 @@
 """Impressions and clicks: made from arrays or JSON, and the rules that they must keep."""
 
-from streams.events.acceptance import Acceptance
+from streams.events.acceptance import Acceptance, short
 from streams.events.events import Event, click_of, impression_of, read_events
-from streams.events.sizes import LIST_BYTES, MAX_RECORD_BYTES, RECORD_BYTES, list_bytes
+from streams.events.sizes import LIST_BYTES, MAX_ID_BYTES, MAX_RECORD_BYTES, RECORD_BYTES, list_bytes
 
 __all__ = [
     "LIST_BYTES",
+    "MAX_ID_BYTES",
     "MAX_RECORD_BYTES",
     "RECORD_BYTES",
     "Acceptance",
@@ -14,4 +15,5 @@ __all__ = [
     "impression_of",
     "list_bytes",
     "read_events",
+    "short",
 ]

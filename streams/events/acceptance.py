@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from learner.samples import NO_ITEM
 from schemas.json_text import parse_json
 from schemas.records import Impression
-from streams.events.sizes import MAX_ID_BYTES, MAX_RECORD_BYTES, list_bytes
+from streams.events.sizes import MAX_ID_BYTES, MAX_RECORD_BYTES, event_bytes, list_bytes
 
+_QUOTED_CHARS = 80
 UNKNOWN = -1  # the number of a bucket that nobody configured
 
 
@@ -69,6 +70,7 @@ class Acceptance:
         self.future_ms = future_ms
         self.buckets = [buckets[name] for name in sorted(buckets)]
         self._number = {bucket.name: number for number, bucket in enumerate(self.buckets)}
+        self.most_bytes = max(event_bytes(bucket.positions, bucket.dim) for bucket in self.buckets)
         for bucket in self.buckets:
             pair = 2 * list_bytes(bucket.positions, bucket.dim)
             if pair > MAX_RECORD_BYTES:
@@ -151,7 +153,7 @@ class Acceptance:
     def _why(self, impression: Impression, timestamp_ms: int) -> str:
         number = self._number.get(impression.bucket)
         if number is None:
-            return f"unknown bucket {impression.bucket!r}; configured are {', '.join(self._number)}"
+            return f"unknown bucket {short(impression.bucket)!r}; configured are {', '.join(self._number)}"
         bucket, size = self.buckets[number], impression.size
         if size > bucket.positions:
             return f"a list of {size} items is longer than the {bucket.positions} of bucket {bucket.name!r}"
@@ -168,6 +170,11 @@ class Acceptance:
         return (
             f"shown {ahead:g} s after its own record; at most {self.future_ms / 1000:g} s; check the producer's clock"
         )
+
+
+def short(name: str) -> str:
+    """Return a name that may be quoted: what bad input calls itself can be as long as a record."""
+    return name if len(name) <= _QUOTED_CHARS else f"{name[:_QUOTED_CHARS]}…"
 
 
 def _outside(impression: Impression, bucket: Limited) -> str:

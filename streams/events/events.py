@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from learner.browsing import MAX_POSITIONS
 from schemas.json_text import json_lines
 from schemas.records import Click, Impression
+from streams.events.sizes import MAX_ID_BYTES
 
 Event = Impression | Click
 
@@ -137,6 +138,8 @@ def _contexts(contexts: ArrayLike | None, rows: int) -> NDArray[np.float32]:
 def _text(name: str, value: Any, *, empty: bool = False) -> str:
     if not isinstance(value, str) or not (value or empty):
         raise ValueError(f"{name} must be text, got {value!r}")
+    if len(value) > MAX_ID_BYTES // 4 and (size := len(value.encode())) > MAX_ID_BYTES:  # 4 bytes a character at most
+        raise ValueError(f"{name} must be at most {MAX_ID_BYTES} bytes, got {size}: {value[:40]!r}…")
     return value
 
 

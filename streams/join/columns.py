@@ -18,6 +18,7 @@ from streams.join.timer_wheel import Slots, TimerWheel
 NONE = np.iinfo(np.int64).max  # the offset of nothing: larger than any, so that a minimum passes over it
 NO_CLICK = -1.0
 _FIRST, _STEP = 64, 16_384  # slots at first, and added at most at once
+_ROOMY = 4  # times as many slots as lists are given back
 _COLUMNS = (
     *("items", "contexts", "rewards", "shown_at", "offset", "size", "extent", "rendered", "epoch", "ranked_by"),
     *("emitted", "frozen", "first_click", "last_click"),
@@ -48,28 +49,51 @@ class BucketColumns:
         self.last_click = np.empty(0, np.int64)  # highest offset of a click that it decided, -1 for none
         self.to_close = TimerWheel(cell_ms=cell_ms)
         self.to_forget = TimerWheel(cell_ms=cell_ms)
-        self._free = np.empty(0, np.int32)
+        self._free, self._free_slots = np.empty(0, np.int32), 0  # a stack, and its height
 
     def __len__(self) -> int:
-        return len(self.shown_at) - len(self._free)
+        return len(self.shown_at) - self._free_slots
 
     def reserve(self, count: int) -> Slots:
         """Return ``count`` slots to fill."""
-        if len(self._free) < count:
-            self._grow(max(count - len(self._free), min(_STEP, max(_FIRST, len(self.shown_at)))))
-        slots, self._free = self._free[:count], self._free[count:]
-        return slots
+        if self._free_slots < count:
+            self._grow(max(count - self._free_slots, min(_STEP, max(_FIRST, len(self.shown_at)))))
+        self._free_slots -= count
+        return self._free[self._free_slots : self._free_slots + count].copy()
 
     def _grow(self, more: int) -> None:
         old = len(self.shown_at)
+        self._resize(old + more)
+        self.offset[old:] = self.first_click[old:] = NONE
+        self._free[self._free_slots : self._free_slots + more] = np.arange(old, old + more)
+        self._free_slots += more
+
+    def _resize(self, slots: int) -> None:
         for name in _COLUMNS:
             column: NDArray[Any] = getattr(self, name)
-            column.resize(
-                (old + more, *column.shape[1:]), refcheck=False
-            )  # in place: the system moves pages, not bytes
-        self.ids = np.concatenate((self.ids, np.full(more, None)))
-        self.offset[old:] = self.first_click[old:] = NONE
-        self._free = np.concatenate((self._free, np.arange(old, old + more, dtype=np.int32)))
+            column.resize((slots, *column.shape[1:]), refcheck=False)  # in place: the system moves pages, not bytes
+        ids = self.ids[:slots]
+        self.ids = np.concatenate((ids, np.full(slots - len(ids), None)))
+        self._free.resize(slots, refcheck=False)
+
+    @property
+    def roomy(self) -> bool:
+        """Whether most slots have been empty since some peak, so that ``compact`` gives back much."""
+        return len(self.shown_at) > max(4 * _STEP, _ROOMY * len(self))
+
+    def compact(self) -> Slots:
+        """Move the lists together and give the other slots' memory back; return the new slot of each old one."""
+        kept = np.flatnonzero(self.offset != NONE).astype(np.int32)
+        moved = np.full(len(self.shown_at), -1, np.int32)
+        moved[kept] = np.arange(len(kept), dtype=np.int32)
+        for name in (*_COLUMNS, "ids"):
+            column: NDArray[Any] = getattr(self, name)
+            column[: len(kept)] = column[kept]
+        self._resize(len(kept))
+        self._free_slots = 0
+        for wheel in (self.to_close, self.to_forget):
+            wheel.rename(moved)
+        return moved
 
     def put(
         self,
@@ -106,7 +130,8 @@ class BucketColumns:
         """Empty ``slots`` for others to use."""
         self.ids[slots] = None
         self.offset[slots] = self.first_click[slots] = NONE
-        self._free = np.concatenate((slots, self._free))
+        self._free[self._free_slots : self._free_slots + len(slots)] = slots
+        self._free_slots += len(slots)
 
     def same(self, one: int, other: int) -> bool:
         """Return whether two slots hold the same list, clicks apart."""

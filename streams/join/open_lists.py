@@ -116,6 +116,7 @@ class OpenLists:
         remember = self._known.setdefault
         fresh: list[int] = []
         refused: dict[int, str] = {}
+        repeats: dict[int, list[int]] = {}  # by number of their columns: given back together, each costs the same
         for index, (event, code) in enumerate(zip(events, codes.tolist(), strict=True)):
             name = event.impression_id
             if remember(name, code) is code:
@@ -134,7 +135,9 @@ class OpenLists:
                 self._restart_points.refuse(int(other.offset[repeat]), int(columns.offset[slot]))
                 first = columns.offset[slot]
                 refused[index] = f"impression {name!r} has other content than at offset {first}; the lower offset wins"
-            other.release(np.array([repeat], np.int32))
+            repeats.setdefault(code % len(self._columns), []).append(repeat)
+        for number, slots in repeats.items():
+            self._columns[number].release(np.array(slots, np.int32))
         return fresh, refused
 
     def _at(self, code: int) -> tuple[BucketColumns, int]:
@@ -168,7 +171,7 @@ class OpenLists:
         frozen = columns.frozen[slots]
         if frozen.any():
             self._ledger.late += int(frozen.sum())
-            self._outbox.late([clicks.records[index] for index in indices[frozen].tolist()])
+            self._outbox.late(self._clicks_topic, [clicks.records[index] for index in indices[frozen].tolist()])
             if self.moved.lists:
                 self._move(columns, indices[frozen], slots[frozen], clicks)
             indices, slots = indices[~frozen], slots[~frozen]
@@ -216,7 +219,7 @@ class OpenLists:
             ):
                 continue
             if clicks.reward[index] <= self._before(bucket, columns, slot, record.offset):
-                self._outbox.late([record], unheard=True)
+                self._outbox.late(self._clicks_topic, [record], unheard=True)
                 self.moved.late.append((slot, int(clicks.position[index])))
 
     def end_rejudging(self) -> Ledger:
@@ -241,6 +244,7 @@ class OpenLists:
         columns, position, reward = self._columns[number], clicks.position[indices], clicks.reward[indices]
         changed = columns.emitted[slots] & (reward > columns.rewards[slots, position - 1])
         corrected = np.unique(slots[changed]) if changed.any() else slots[:0]
+        corrected = corrected[np.argsort(columns.offset[corrected])]  # whatever slots they happen to have
         old = columns.lists(corrected)
         first = columns.click(slots, position, reward, clicks.offset[indices])
         self._outbox.delayed(clicks.clicked_at[indices[first]] - columns.shown_at[slots[first]])
@@ -289,6 +293,19 @@ class OpenLists:
             self._forgotten.add(columns.ids[slots].tolist(), int(columns.shown_at[slots].max()))
             self._restart_points.forget(columns.last_click[slots], columns.offset[slots])
             columns.release(slots)
+            if columns.roomy:
+                self._compact(number)
+
+    def _compact(self, number: int) -> None:
+        """Give back the memory that columns had at a peak; the codes of their lists change."""
+        moved, step = self._columns[number].compact().tolist(), len(self._columns)
+
+        def renamed(code: int) -> int:
+            slot, columns = divmod(code, step)
+            return moved[slot] * step + columns if columns == number else code
+
+        self._known = {name: renamed(code) for name, code in self._known.items()}
+        self._again = {name: list(map(renamed, codes)) for name, codes in self._again.items()}
 
     def _forget_one(self, name: str, code: int) -> None:
         left = [self._known[name], *self._again.pop(name)]

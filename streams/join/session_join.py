@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, Impression
-from streams.events import Acceptance
+from streams.events import MAX_ID_BYTES, Acceptance, list_bytes
 from streams.join.checkpoint import Checkpoint
 from streams.join.clicks import Clicks, WaitingClicks
 from streams.join.clock import HorizonEra, LogClock
@@ -69,7 +69,7 @@ class SessionJoin:
         self.impressions = _clock(resume.impressions, horizon_ms)
         self.clicks = _clock(resume.clicks, horizon_ms)
         self.ledger = Ledger()
-        self._outbox = Outbox(partition=partition)
+        self._outbox = Outbox(partition=partition, most_bytes=accept.most_bytes)
         self._lists = OpenLists(
             accept,
             horizon_ms=horizon_ms,
@@ -158,6 +158,9 @@ class SessionJoin:
                 floors,
             )
             bad = (clicks.position < 1) | ~((clicks.reward >= 0) & (clicks.reward < np.inf))
+            long = [len(event.impression_id) + len(event.session_id) for event in events]
+            for index in np.flatnonzero(np.array(long) > MAX_ID_BYTES // 4).tolist():  # 4 bytes a character at most
+                bad[index] |= _longest_id(events[index]) > MAX_ID_BYTES
             timestamps = np.array([record.timestamp for record in records], np.int64)
             bad |= clicks.clicked_at > timestamps + self._past.future_ms(clicks.offset)
             if bad.any():
@@ -169,6 +172,8 @@ class SessionJoin:
         self._end_rebuild()
 
     def _bad_click(self, click: Click, record: LogRecord) -> str:
+        if _longest_id(click) > MAX_ID_BYTES:
+            return f"an id of {_longest_id(click)} bytes; at most {MAX_ID_BYTES}"
         if click.position < 1:
             return f"position {click.position}; positions start at 1"
         if not 0 <= click.reward < np.inf:
@@ -198,7 +203,7 @@ class SessionJoin:
     def _late(self, records: list[Any], ids: list[str]) -> None:
         if records:
             self.ledger.late += len(records)
-            self._outbox.late(records)
+            self._outbox.late(self._topics[1], records)
             self._outbox.orphaned(int((~self._lists.knew(ids)).sum()))
 
     def idle(self, *, impressions_ms: int | None = None, clicks_ms: int | None = None) -> None:
@@ -208,14 +213,33 @@ class SessionJoin:
         if clicks_ms is not None:
             self.clicks.idle_at(clicks_ms)
 
+    @property
+    def pending_bytes(self) -> int:
+        """About how much the next checkpoint must write already; feed no more once this is what one may hold."""
+        return self._outbox.bytes
+
+    def room_for(self, records: Sequence[LogRecord], most_bytes: int) -> int:
+        """Return how many of ``records`` may be fed before a checkpoint of ``most_bytes``: all, half of them, …, none.
+
+        Each may become a dead letter or correct a list. One is always allowed when nothing is pending.
+        """
+        room = most_bytes - self.pending_bytes
+        each = max(2 * list_bytes(bucket.positions, bucket.dim) for bucket in self._accept.buckets)
+        sizes = [len(record.key or b"") + len(record.value or b"") for record in records]
+        count = len(records)
+        while count and sum(sizes[:count]) + count * each > room:
+            count //= 2
+        return count or int(bool(records) and not self.pending_bytes)
+
     def checkpoint(self, clock_ms: int, *, most_bytes: int | None = None) -> Checkpoint:
         """Close what was shown before ``clock_ms`` − wait; return what is to be written, and where it stands.
 
-        With ``most_bytes`` no more lists are closed than make about so many bytes; the next checkpoint goes on.
+        With ``most_bytes`` no more lists are closed than make about so many bytes together with what came of feeding;
+        the next checkpoint goes on. Feeding must stop in time: see ``pending_bytes``.
         """
         if self.rebuilding:
             raise ValueError("a join must reread all that was processed before it can go on")
-        self._settle(clock_ms - self._wait_ms, most_bytes)
+        self._settle(clock_ms - self._wait_ms, None if most_bytes is None else max(0, most_bytes - self.pending_bytes))
         first_click = min(self._lists.first_click(), self._waiting.first_offset(self.clicks.offset))
         clicks = self.clicks.place_before(first_click)
         place = self.impressions.offset_before
@@ -235,8 +259,7 @@ class SessionJoin:
         delays = np.concatenate(outbox.click_delays) if outbox.click_delays else np.zeros(0, np.int64)
         counts = outbox.early_clicks, outbox.orphan_clicks
         checkpoint = Checkpoint(outbox.samples, outbox.dead_letters, outbox.late_clicks, commit, delays, *counts)
-        outbox.samples, outbox.dead_letters, outbox.late_clicks, outbox.click_delays = [], [], [], []
-        outbox.early_clicks = outbox.orphan_clicks = 0
+        outbox.clear()
         return checkpoint
 
     def _settle(self, emit_before: int, most_bytes: int | None = None) -> None:
@@ -268,8 +291,12 @@ class SessionJoin:
     ) -> tuple[Sequence[LogRecord], list[Any], Ints]:
         events: list[Any] = []
         refused: list[int] = []
+        most = self._accept.most_bytes
         for index, record in enumerate(records):
+            size = len(record.key or b"") + len(record.value or b"")
             try:
+                if size > most:
+                    raise SchemaError(f"an event of {size} bytes; at most {most}, the key included")
                 events.append(decode(record.value, kind))  # type: ignore[arg-type]  # a tombstone is refused there
             except SchemaError as error:
                 refused.append(index)
@@ -302,6 +329,10 @@ class SessionJoin:
         _shift(self.ledger, "open", found.open, ("dead_impressions", "duplicates", "too_late"))
         _shift(self.ledger, "waiting", found.waiting, ("used", "repeated", "late"))
         self.rebuilding = self._outbox.muted = False
+
+
+def _longest_id(click: Click) -> int:
+    return max(len(click.impression_id.encode()), len(click.session_id.encode()))
 
 
 def _past(resume: Commit, accept: Acceptance) -> tuple[RuleEra, ...]:

@@ -45,6 +45,10 @@ class TimerWheel:
             heappush(self._order, cell)
         self._cells[cell].append(slots)
 
+    def rename(self, moved: Slots) -> None:
+        """Let every slot be the one that ``moved`` has at its place."""
+        self._cells = {cell: [moved[slots] for slots in parts] for cell, parts in self._cells.items()}
+
     def before(self, limit: int, times: NDArray[np.int64]) -> Slots:
         """Return the slots that ``pop_before`` would, and let them stay."""
         last = limit // self._cell_ms

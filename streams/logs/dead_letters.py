@@ -15,6 +15,8 @@ def cut_to_fit(letter: DeadLetter, *, max_bytes: int = 900_000) -> DeadLetter:
     A reason quotes what was wrong, which may be all of a large record.
     """
     reason, key, value = letter.reason, letter.key, letter.value
+    if len(reason) <= REASON_CHARS and len(key or b"") <= KEY_BYTES and len(value or b"") <= max_bytes:
+        return letter
     if len(reason) > REASON_CHARS:
         reason = f"{reason[: REASON_CHARS // 2]} … {reason[-REASON_CHARS // 2 :]}"
     for name, part, most in (("key", key, KEY_BYTES), ("value", value, max_bytes)):

@@ -63,15 +63,20 @@ class InputLog:
         """Return the time stamp of the next record, if there is one."""
         return int(self._chunks[0][0].timestamp) if self._chunks else None
 
-    def feed(self, *, rebuilding: bool) -> None:
-        """Give the next batch to the join; while it rebuilds, only what was processed before."""
+    def feed(self, *, rebuilding: bool, room: Callable[[list[Any]], int]) -> bool:
+        """Give the next batch to the join, as far as it has room; while it rebuilds, only what was processed before."""
         records = self._chunks.popleft()
         if rebuilding and records[-1].offset >= self._processed:
             old = [record for record in records if record.offset < self._processed]
             self._chunks.appendleft(records[len(old) :])
             self._add(old, self._processed)
-        else:
-            self._add(records, None)
+            return True
+        count = len(records) if rebuilding else room(records)
+        if count < len(records):
+            self._chunks.appendleft(records[count:])
+        if count:
+            self._add(records[:count], None)
+        return count > 0
 
 
 class PartitionJoin:
@@ -90,11 +95,14 @@ class PartitionJoin:
         """Impressions and clicks."""
         return self.impressions, self.clicks
 
-    def feed(self) -> bool:
-        """Join what can be joined now; return whether something was."""
+    def feed(self, most_bytes: int) -> bool:
+        """Join what can be joined before a checkpoint of ``most_bytes``; return whether something was."""
         fed = False
         while (log := self._next()) is not None:
-            log.feed(rebuilding=self.join.rebuilding)
+            if not log.feed(
+                rebuilding=self.join.rebuilding, room=lambda records: self.join.room_for(records, most_bytes)
+            ):
+                break
             fed = True
         return fed
 

@@ -27,7 +27,7 @@ from streams.web import Health
 log = logging.getLogger(__name__)
 
 CHECKPOINT_EVERY_S = 0.25
-CHECKPOINT_BYTES = 32 << 20  # of samples in one transaction, which must end in time however many lists close at once
+CHECKPOINT_BYTES = 32 << 20  # in one transaction, which must end in time however much is closed or refused at once
 POLL_MS = 50
 IDLE_CHECK_S, IDLE_MARGIN_MS = 5.0, 60_000
 OVERHEAD_BYTES = 260  # of a list, beside its positions: id, dictionary entry and the columns of whole lists
@@ -124,7 +124,7 @@ class JoinJob:
                 self._joins[place.partition].logs[place.topic == self._topics.clicks].fetched(list(records))
         for partition, partition_join in self._joins.items():
             self._look_up(partition, partition_join)
-            partition_join.feed()
+            partition_join.feed(CHECKPOINT_BYTES // len(self._joins))
             self._hold_back(partition, partition_join)
         now = self._clocks.monotonic()
         if now - self._checkpoint_at >= CHECKPOINT_EVERY_S:

@@ -217,7 +217,7 @@ def test_what_the_broker_refuses_is_told_at_the_next_call(settings_for):
         client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={"max.message.bytes": "200"})])
     time.sleep(1)  # the broker takes a config over from its controller a moment later
     with EventWriter(settings) as events:
-        events.click("i" * 500, 1, session_id="s1")
+        events.click("i" * 250, 1, session_id="s1")
         with pytest.raises(
             DeliveryError, match=r"1 events were not delivered; the first because: .*MessageSizeTooLarge"
         ):
