@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast, overload
 from fastavro import schemaless_reader, schemaless_writer
 
 from schemas.known import CANNOT_READ, OLDER, SCHEMAS, Schema, Writer, writer_of
-from schemas.records import Record, Snapshot, StateArray
+from schemas.records import BucketStamp, Progress, Record, Snapshot, StateArray
 from schemas.shapes import checked
 from schemas.strict import SchemaError, check
 
@@ -24,10 +24,14 @@ __all__ = ["MAX_BYTES", "Codec", "SchemaError", "decode", "encode"]
 
 MAX_BYTES = 1 << 20
 R = TypeVar("R", bound=Record)
+_NESTED: Mapping[type, tuple[str, type]] = {Snapshot: ("state", StateArray), Progress: ("stamps", BucketStamp)}
 
 
 def _names(*kinds: str) -> dict[type, list[str]]:
-    fields = {cls: schema["fields"] for cls, schema in SCHEMAS.items()} | {StateArray: []}
+    fields = {cls: schema["fields"] for cls, schema in SCHEMAS.items()}
+    for cls, (name, part) in _NESTED.items():
+        [nested] = [field["type"]["items"]["fields"] for field in fields[cls] if field["name"] == name]
+        fields[part] = nested
     return {cls: [field["name"] for field in of_cls if field["type"] in kinds] for cls, of_cls in fields.items()}
 
 
@@ -50,7 +54,7 @@ class Codec:
     >>> from schemas.records import Progress
     >>> codec = Codec(confluent={7: SCHEMAS[Progress]})
     >>> codec.encode(Progress("t", 0, 1, 2)).hex()
-    '0000000007027400020400'
+    '000000000702740002040001'
     """
 
     def __init__(self, *, writers: Iterable[Schema] = (), confluent: Mapping[int, Schema] | None = None) -> None:
@@ -125,8 +129,9 @@ def _read(writer: Writer, data: bytes, start: int) -> Any:
         source = BytesIO(data)
         source.seek(start)
         row = cast(dict[str, Any], schemaless_reader(source, writer.schema, writer.reader))
-        if writer.cls is Snapshot:
-            row["state"] = [StateArray(**part) for part in row["state"]]
+        if writer.cls in _NESTED:
+            nested, part = _NESTED[writer.cls]
+            row[nested] = [part(**one) for one in row[nested]]
         return checked(writer.cls(**row))
     except CANNOT_READ as error:
         raise SchemaError(f"not a {name}: {error}") from error
@@ -139,8 +144,9 @@ def _row(record: Any) -> dict[str, Any]:
     for name in _REAL[type(record)]:
         if isinstance(row[name], str | bytes):
             raise TypeError(f"{name} is text, not a number")  # which fastavro would parse
-    if isinstance(record, Snapshot):
-        row["state"] = [_row(part) for part in record.state]
+    if type(record) in _NESTED:
+        nested, _ = _NESTED[type(record)]
+        row[nested] = [_row(part) for part in row[nested]]
     return row
 
 

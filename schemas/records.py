@@ -207,6 +207,15 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class BucketStamp:
+    """The version of a bucket's newest snapshot."""
+
+    bucket: str
+    epoch: int
+    samples_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far one samples partition has been learned."""
 
@@ -214,7 +223,13 @@ class Progress:
     samples_partition: int
     next_offset: int
     published_at_ms: int
-    buckets: list[str] = field(default_factory=list)  # whose samples were learned; none: not said
+    stamps: list[BucketStamp] = field(default_factory=list)  # of every bucket learned here; none: not said
+    refused_to: int = -1  # what was refused below has its dead letter; -1: not said
+
+    @property
+    def versions(self) -> dict[str, tuple[int, int]]:
+        """The version of each bucket's newest snapshot."""
+        return {stamp.bucket: (stamp.epoch, stamp.samples_offset) for stamp in self.stamps}
 
 
 @dataclass(frozen=True, slots=True)

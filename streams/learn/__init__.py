@@ -1,5 +1,6 @@
 """Samples in, snapshots out."""
 
-from streams.learn.partition_learner import PartitionLearner, SamplesPartition, samples_of
+from streams.learn.lists import learn_lists, samples_of, some_lists
+from streams.learn.partition_learner import PartitionLearner, SamplesPartition
 
-__all__ = ["PartitionLearner", "SamplesPartition", "samples_of"]
+__all__ = ["PartitionLearner", "SamplesPartition", "learn_lists", "samples_of", "some_lists"]

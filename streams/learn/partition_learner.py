@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from learner import Bandit, Samples
-from schemas.codec import SchemaError, decode
-from schemas.records import DeadLetter, Progress, SampleBatch, Snapshot
+from schemas.codec import SchemaError, decode, encode
+from schemas.records import BucketStamp, DeadLetter, Progress, SampleBatch, Snapshot
+from streams.learn.lists import learn_lists, samples_of, some_lists
 from streams.logs import LogRecord
-from streams.parameters import check_config, restore_model, take_snapshot
+from streams.parameters import Version, check_config, check_stamp, restore_model, take_snapshot
 from streams.settings import Bucket
 
 
@@ -42,7 +41,12 @@ class BucketState:
     model: Bandit
     stamp: int
     changed: bool
-    waiting: list[tuple[LogRecord, Samples]] = field(default_factory=list)
+    waiting: list[tuple[LogRecord, SampleBatch]] = field(default_factory=list)
+
+    @property
+    def version(self) -> Version:
+        """The version of the snapshot that would be taken now."""
+        return self.bucket.epoch, self.stamp
 
 
 class PartitionLearner:
@@ -50,8 +54,8 @@ class PartitionLearner:
 
     A bucket starts from its newest snapshot, or, without one of its epoch, from nothing at ``log_start``: a new epoch
     relearns what the log still has. Records below a bucket's stamp are skipped, so anything may be read again: a bucket
-    that the last learner of this partition did not have is caught up from its own stamp. What cannot be learned becomes
-    a dead letter and changes no sum.
+    that the last learner of this partition did not have is caught up from its own stamp. A list that cannot be learned
+    becomes a dead letter and changes no sum, a correction as a whole; the other lists of its record are learned.
 
     Parameters
     ----------
@@ -77,25 +81,19 @@ class PartitionLearner:
         self.log = log
         self.counts = Counts()
         self.dead_letters: list[DeadLetter] = []
-        self.next_offset = log_start
-        learned: list[str] = []
-        self._heard = 0  # what was refused below has its dead letter already
-        if progress is not None and progress.samples_topic_id == log.topic_id:
-            self.next_offset, learned = max(progress.next_offset, log_start), progress.buckets
-            self._heard = progress.next_offset
+        at = progress if progress is not None and progress.samples_topic_id == log.topic_id else None
+        learned = at.versions if at is not None else {}
+        self._refused_to = max(at.refused_to, at.next_offset) if at is not None else 0  # below, letters are written
         self.states: dict[str, BucketState] = {}
+        starts = []
         for name, bucket in buckets.items():
-            snapshot = (snapshots or {}).get(name)
-            if snapshot is None or snapshot.epoch < bucket.epoch:  # relearned from what the log still has
-                self.states[name] = BucketState(bucket, bucket.model(), log_start, changed=True)
-                self.next_offset = log_start
-            else:
-                check_config(bucket, snapshot, topic_id=log.topic_id, partition=log.partition)
-                self.states[name] = BucketState(
-                    bucket, restore_model(bucket, snapshot), snapshot.samples_offset, changed=False
-                )
-                if learned and name not in learned:  # whoever learned last did not know it, and refused its samples
-                    self.next_offset = min(self.next_offset, max(snapshot.samples_offset, log_start))
+            state = _restored(bucket, log, (snapshots or {}).get(name), learned.get(name), log_start)
+            self.states[name] = state
+            # Between a stamp and the progress there was nothing to learn, if that speaks of this very snapshot.
+            whole = at is not None and learned.get(name) == state.version
+            starts.append(at.next_offset if at is not None and whole else state.stamp)
+        nowhere = at.next_offset if at is not None else log_start
+        self.next_offset = max(min(starts, default=nowhere), log_start)
 
     def apply(self, records: Iterable[LogRecord]) -> None:
         """Learn records in the order of the log; those before ``next_offset`` are already learned and skipped."""
@@ -128,30 +126,38 @@ class PartitionLearner:
             return
         if batch.dim != state.bucket.dim and state.model.dim:
             raise ValueError(f"contexts have {batch.dim} features, bucket {batch.bucket!r} has {state.bucket.dim}")
-        state.waiting.append((record, samples_of(batch)))
+        state.waiting.append((record, batch))
 
     def _learn(self, state: BucketState) -> None:
-        """Add what waits as one batch; should a record be refused, one by one, so that only that record is."""
+        """Add what waits as one batch; should something be refused, record by record."""
         waiting, state.waiting = state.waiting, []
         if not waiting:
             return
         try:
-            together = Samples.concat([samples for _, samples in waiting])
+            together = Samples.concat([samples_of(batch) for _, batch in waiting])
             state.model.learn(together)
-        except ValueError as refusal:
-            if len(waiting) == 1:
-                self._refuse(waiting[0][0], str(refusal))
-                return
-            for one in waiting:
-                state.waiting = [one]
-                self._learn(state)
-            return
+            self._count(state, len(together), together.rows)
+        except ValueError:
+            for record, batch in waiting:
+                self._learn_alone(state, record, batch)
+
+    def _learn_alone(self, state: BucketState, record: LogRecord, batch: SampleBatch) -> None:
+        refused, lists = learn_lists(state.model, batch), len(batch.impression_ids)
+        if refused:
+            bad = some_lists(batch, list(refused))
+            reason = f"{len(refused)} of {lists} lists, the first since {next(iter(refused.values()))}"
+            self._refuse(record._replace(value=encode(bad)), reason)
+            batch = some_lists(batch, [number for number in range(lists) if number not in refused])
+        if batch.impression_ids:
+            self._count(state, len(batch.impression_ids), len(batch.positions))
+
+    def _count(self, state: BucketState, lists: int, rows: int) -> None:
         state.changed = True
-        self.counts.lists += len(together)
-        self.counts.rows += together.rows
+        self.counts.lists += lists
+        self.counts.rows += rows
 
     def _refuse(self, record: LogRecord, reason: str) -> None:
-        if record.offset < self._heard:
+        if record.offset < self._refused_to:
             return
         self.counts.dead_letters += 1
         place = (self.log.topic, self.log.partition, record.offset, record.timestamp)
@@ -177,19 +183,20 @@ class PartitionLearner:
                 )
             )
         refused, self.dead_letters = self.dead_letters, []
-        progress = Progress(self.log.topic_id, self.log.partition, self.next_offset, now_ms, sorted(self.states))
+        self._refused_to = max(self._refused_to, self.next_offset)
+        stamps = [BucketStamp(name, *state.version) for name, state in sorted(self.states.items())]
+        progress = Progress(
+            self.log.topic_id, self.log.partition, self.next_offset, now_ms, stamps, refused_to=self._refused_to
+        )
         return snapshots, progress, refused
 
 
-def samples_of(batch: SampleBatch) -> Samples:
-    """Return the columns of a sample batch; its lists are numbered, as their ids are not needed for learning."""
-    return Samples(
-        item=batch.items_array.astype(np.int64, copy=False),
-        position=batch.positions_array.astype(np.int64),
-        last_click=batch.last_clicks_array.astype(np.int64),
-        reward=batch.rewards_array,
-        context=batch.contexts_array,
-        size=batch.sizes_array.astype(np.int64),
-        list_id=np.arange(len(batch.sizes)),
-        sign=batch.signs_array.astype(np.int64),
-    )
+def _restored(
+    bucket: Bucket, log: SamplesPartition, snapshot: Snapshot | None, learned: Version | None, log_start: int
+) -> BucketState:
+    """Return a bucket as of its newest snapshot, which must not be older than what is known to have been learned."""
+    check_stamp(bucket, snapshot, learned)
+    if snapshot is None or snapshot.epoch < bucket.epoch:  # relearned from what the log still has
+        return BucketState(bucket, bucket.model(), log_start, changed=True)
+    check_config(bucket, snapshot, topic_id=log.topic_id, partition=log.partition)
+    return BucketState(bucket, restore_model(bucket, snapshot), snapshot.samples_offset, changed=False)

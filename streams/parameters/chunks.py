@@ -1,8 +1,8 @@
-"""Snapshots as records: chunks for what one record cannot hold, and the newest whole one of each bucket."""
+"""Snapshots as records: numbered chunks for what one record cannot hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from schemas.codec import SchemaError, decode, encode
@@ -10,10 +10,7 @@ from schemas.records import Snapshot, StateArray
 from streams.parameters.errors import SnapshotCorrupt
 
 CHUNK_BYTES = 800_000  # of payload in one record, so that it stays below the broker's 1 MB with its other fields
-
-
 MAX_BYTES = 1 << 30  # of a whole snapshot
-
 
 Version = tuple[int, int]  # (epoch, samples offset), which only grows
 
@@ -21,6 +18,10 @@ Version = tuple[int, int]  # (epoch, samples offset), which only grows
 def split_snapshot(snapshot: Snapshot, *, chunk_bytes: int = CHUNK_BYTES) -> list[Snapshot]:
     """Return the records that carry ``snapshot``: itself, or numbered chunks of its bytes when it is too large."""
     whole = encode(snapshot)
+    if len(whole) > MAX_BYTES:
+        raise ValueError(
+            f"snapshot {name_of(snapshot)} has {len(whole)} bytes, more than the {MAX_BYTES} that are read"
+        )
     if len(whole) <= chunk_bytes:
         return [snapshot]
     pieces = [whole[start : start + chunk_bytes] for start in range(0, len(whole), chunk_bytes)]
@@ -56,42 +57,6 @@ def load_snapshot(data: bytes) -> Snapshot:
     except SchemaError as error:
         raise SnapshotCorrupt(f"no snapshot: {error}") from error
     return snapshot
-
-
-class Newest:
-    """Snapshot records in, the newest whole snapshot of each bucket out; older ones and loose chunks are left aside."""
-
-    def __init__(self) -> None:
-        self.by_bucket: dict[str, Snapshot] = {}
-        self._waiting: dict[tuple[str, Version, str], dict[int, Snapshot]] = {}
-
-    def add(self, record: Snapshot) -> bool:
-        """Note one record; return whether a newer snapshot of its bucket is now whole."""
-        known = self.by_bucket.get(record.bucket)
-        if known is not None and record.version <= known.version:
-            return False
-        if record.chunks > 1:
-            key = (record.bucket, record.version, record.sha256)
-            waiting = self._waiting.setdefault(key, {})
-            waiting[record.chunk] = record
-            if len(waiting) < record.chunks:
-                return False
-            record = join_chunks([waiting[number] for number in sorted(waiting)])
-        self.by_bucket[record.bucket] = record
-        self._forget(record.bucket, record.version)
-        return True
-
-    def _forget(self, bucket: str, version: Version) -> None:
-        for key in [key for key in self._waiting if key[0] == bucket and key[1] <= version]:
-            del self._waiting[key]
-
-
-def newest(records: Iterable[Snapshot]) -> dict[str, Snapshot]:
-    """Return the newest whole snapshot of each bucket."""
-    gather = Newest()
-    for record in records:
-        gather.add(record)
-    return gather.by_bucket
 
 
 def name_of(snapshot: Snapshot) -> str:

@@ -9,6 +9,7 @@ from schemas.records import Snapshot
 from streams.logs import SourceAway
 from streams.parameters.chunks import Version, load_snapshot
 from streams.parameters.errors import SnapshotCorrupt
+from streams.parameters.snapshot import verify
 
 
 class DirectoryParameters:
@@ -25,6 +26,8 @@ class DirectoryParameters:
         """Write ``data``, the bytes of ``snapshot``, unless the file holds the same or a newer one."""
         try:
             known = self.newest(snapshot.bucket)
+            if known is not None:
+                verify(known)  # what is not sound must not stand in the way of what is
         except SnapshotCorrupt:
             known = None
         if known is not None and known.version >= snapshot.version:

@@ -2,13 +2,16 @@
 
 import numpy as np
 
-from learner import Bandit, PbmUcb
+from learner import ALGORITHMS, Bandit, PbmUcb
 from learner.bandits import LinearRanking
+from learner.browsing import MAX_POSITIONS
 from learner.exact import state_sha256
 from schemas.records import Snapshot, StateArray
-from streams.parameters.chunks import name_of
-from streams.parameters.errors import ConfigChanged, SnapshotCorrupt
+from streams.parameters.chunks import Version, name_of
+from streams.parameters.errors import ConfigChanged, SnapshotCorrupt, SnapshotMissing
 from streams.settings import Bucket
+
+MAX_DIM = 4096  # as much as settings allow a bucket
 
 
 def take_snapshot(
@@ -49,7 +52,8 @@ def _estimate(model: Bandit) -> bytes:
 
 
 def verify(snapshot: Snapshot) -> None:
-    """Refuse a whole snapshot whose state and settings do not give the checksum that it carries."""
+    """Refuse a whole snapshot of sizes that nobody has, or whose state does not give the checksum that it carries."""
+    _check_sizes(snapshot)
     state = snapshot.state_arrays
     strange = [f"{name} of {cells.dtype}" for name, cells in state.items() if cells.dtype != np.int64]
     if strange:
@@ -57,6 +61,22 @@ def verify(snapshot: Snapshot) -> None:
     found = state_sha256(settings_of(snapshot), state)
     if found != snapshot.sha256:
         raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} promises {snapshot.sha256[:12]}…, but holds {found[:12]}…")
+
+
+def _check_sizes(snapshot: Snapshot) -> None:
+    """Refuse what would make memory of a few bytes, before anything is made of it."""
+    name = name_of(snapshot)
+    if snapshot.algorithm not in ALGORITHMS:
+        raise SnapshotCorrupt(f"snapshot {name} is of {snapshot.algorithm!r}, none of {', '.join(ALGORITHMS)}")
+    limits = {"positions": (1, MAX_POSITIONS), "dim": (0, MAX_DIM), "epoch": (1, None), "samples_offset": (0, None)}
+    for field, (least, most) in limits.items():
+        found = getattr(snapshot, field)
+        if found < least or (most is not None and found > most):
+            raise SnapshotCorrupt(f"snapshot {name} has {field} {found}, wanted {least} to {most or 'any'}")
+    cells = {part.name: len(part.data) // 8 for part in snapshot.state}
+    wanted = snapshot.dim * (snapshot.dim + 1) // 2
+    if snapshot.algorithm != PbmUcb.name and cells.get("gram_low") != wanted:
+        raise SnapshotCorrupt(f"snapshot {name} must have {wanted} sums for {snapshot.dim} features, found {cells}")
 
 
 def settings_of(snapshot: Snapshot) -> dict[str, str | float | int | None]:
@@ -116,6 +136,17 @@ def frozen_model(snapshot: Snapshot) -> LinearRanking | PbmUcb:
     except ValueError as error:
         raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} is no {snapshot.algorithm} state: {error}") from error
     return model
+
+
+def check_stamp(bucket: Bucket, snapshot: Snapshot | None, learned: Version | None) -> None:
+    """Refuse to go on with less than what was learned, as progress tells: what lies between would be lost unseen."""
+    if learned is None or learned[0] < bucket.epoch or (snapshot is not None and snapshot.version >= learned):
+        return
+    found = f"only {name_of(snapshot)} can be read" if snapshot is not None else "no snapshot of it can be read"
+    raise SnapshotMissing(
+        f"bucket {bucket.name!r} was learned to {learned[0]}.{learned[1]}, but {found}: the newer one is damaged, or a "
+        f"newer Glimpse wrote it; start that one, or set epoch = {learned[0] + 1} to relearn what the log still has"
+    )
 
 
 def check_config(bucket: Bucket, snapshot: Snapshot, *, topic_id: str, partition: int) -> None:

@@ -12,6 +12,8 @@ from sample_batches import SampleWriter, make_batch, pack
 
 from learner import Samples
 from schemas.codec import encode
+from schemas.records import BucketStamp, Progress
+from streams.broker import KafkaBroker
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.logs import LogRecord, SourceAway
 from streams.parameters import ConfigChanged, SnapshotCorrupt, SnapshotMissing, restore_model, take_snapshot
@@ -84,6 +86,17 @@ def test_redis_heals_what_was_damaged_at_the_same_version(store, redis_url):
     raw.set(store.key("main"), "something else")
     assert store.put(snapshot, data)
     assert store.newest("main") == snapshot
+
+
+def test_nonsense_with_the_highest_version_is_replaced(store, redis_url):
+    good, bad = snapshot_at(5), replace(snapshot_at(6, epoch=2**31 - 1), sha256="0" * 64)
+    assert store.put(bad, encode(bad))
+    assert store.put(good, encode(good))
+    assert store.newest("main") == good
+    raw = redis.Redis.from_url(redis_url)
+    raw.hset(store.key("main"), mapping={"offset": 10**15, "snapshot": b"nonsense"})
+    assert store.put(good, encode(good))
+    assert store.newest("main") == good
 
 
 def test_a_higher_version_of_another_topic_is_said(store, caplog):
@@ -211,3 +224,84 @@ def test_a_reader_waits_for_transactions_that_stand_before_the_end(owned):
     assert reader.progress[0].next_offset == 1
     reader.close()
     other.close()
+
+
+class CountedBroker(KafkaBroker):
+    """Kafka, and how many records were polled of it."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.polled = 0
+
+    def consumer(self):
+        reader = super().consumer()
+        poll = reader.poll
+
+        def counted(timeout_ms):
+            found = poll(timeout_ms)
+            self.polled += sum(map(len, found.values()))
+            return found
+
+        reader.poll = counted
+        return reader
+
+
+def test_a_read_that_took_too_long_goes_on_where_it_was(settings_for):
+    settings = settings_for(buckets={"main": BUCKET}, partitions=1)
+    topic, broker = Topics.of(settings).parameters, CountedBroker(settings)
+    done, held = (KafkaProducer(**settings.kafka_client(), transactional_id=f"{topic}-{name}") for name in "ab")
+    for producer in (done, held):
+        producer.init_transactions()
+        producer.begin_transaction()
+    versions = [snapshot_at(offset) for offset in range(20)]
+    for one in versions[:10]:
+        done.send(topic, key=b"main", value=encode(one)).get(timeout=10)
+    done.commit_transaction()
+    held.send(topic, key=b"main", value=encode(versions[10])).get(timeout=10)
+    store = Store(settings, broker=broker)
+    with pytest.raises(SourceAway, match="not read to its end"):
+        store.reader.catch_up(timeout_s=1.5)
+    assert broker.polled == 10
+    held.commit_transaction()
+    snapshots, _ = store.read()
+    assert snapshots["main"].version == (1, 10)
+    assert broker.polled == 11, "nothing is read twice"
+    for one in (done, held, store):
+        one.close()
+
+
+def test_a_bad_record_with_the_highest_version_hides_nothing(settings_for):
+    settings = settings_for(buckets={"main": BUCKET}, partitions=1)
+    topic, producer = Topics.of(settings).parameters, KafkaProducer(**settings.kafka_client())
+    good = [snapshot_at(offset) for offset in (3, 8)]
+    bad = replace(snapshot_at(5, epoch=2**31 - 1), positions=2**31 - 1)
+    for value in (encode(good[0]), encode(bad), b"nonsense", None, encode(good[1])):
+        producer.send(topic, key=b"main", value=value).get(timeout=10)
+    reader = KafkaParameters(settings)
+    reader.catch_up()
+    assert (reader.snapshots, reader.unreadable) == ({"main": good[1]}, 3)
+    for one in (reader, producer):
+        one.close()
+
+
+def test_less_than_what_was_learned_is_refused_at_start(settings_for):
+    settings = settings_for(buckets={"main": BUCKET}, partitions=1)
+    writer, owner = SampleWriter(settings), PartitionOwner(Store(settings), 0)
+    writer.write()
+    owner.restore()
+    owner.learn([LogRecord(0, 0, b"main", encode(make_batch("main", 20, seed=1)[0]))])
+    newest = owner.store.read()[0]["main"]
+    assert newest.version == (1, 1)
+    owner.drop()
+    owner.store.check()
+    damaged = replace(newest, samples_offset=2, sha256="0" * 64)
+    progress = Progress(newest.samples_topic_id, 0, 2, 0, [BucketStamp("main", 1, 2)], refused_to=2)
+    producer = KafkaProducer(**settings.kafka_client())
+    for key, record in ((b"main", damaged), (b"@samples-0", progress)):
+        producer.send(Topics.of(settings).parameters, key=key, value=encode(record)).get(timeout=10)
+    for refused in (owner.store.check, owner.restore):
+        with pytest.raises(SnapshotMissing, match=r"learned to 1\.2, but only main@1\.1 can be read.*epoch = 2"):
+            refused()
+    owner.drop()
+    for one in (owner.store, writer, producer):
+        one.close()

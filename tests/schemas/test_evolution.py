@@ -83,6 +83,8 @@ CANNOT = {
     ),
 }
 
+OLDER_PROGRESS = [schema for schema in OLDER if schema["name"] == "Progress"]
+
 
 @pytest.mark.parametrize("schema, reason", CANNOT.values(), ids=CANNOT)
 def test_a_writer_that_cannot_be_resolved_is_refused_when_it_is_given(schema, reason):
@@ -119,7 +121,13 @@ def test_spoiled_bytes_of_another_version_raise_only_schema_errors(data):
     assert type(found) is Click
 
 
-def test_progress_of_the_first_version_is_read_without_being_told():
-    [first] = [schema for schema in OLDER if schema["name"] == "Progress"]
+PROGRESS = {
+    "of the first version": {},
+    "that named its buckets": {"buckets": ["ubm"]},
+}
+
+
+@pytest.mark.parametrize("schema, more", list(zip(OLDER_PROGRESS, PROGRESS.values(), strict=True)), ids=PROGRESS)
+def test_older_progress_is_read_without_being_told(schema, more):
     row = {"samples_topic_id": "t", "samples_partition": 1, "next_offset": 7, "published_at_ms": 9}
-    assert decode(written(first, row)) == Progress("t", 1, 7, 9, [])
+    assert decode(written(schema, row | more)) == Progress("t", 1, 7, 9, [], -1)

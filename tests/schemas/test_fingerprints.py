@@ -26,7 +26,7 @@ OURS = {
     Click: 0xADC5A5B467E79F4C,
     SampleBatch: 0xFD72B23E82537382,
     Snapshot: 0xD17D5B604F63504D,
-    Progress: 0xFFD9A75BE61E2208,
+    Progress: 0x5055EBAA1BDD1B8,
     DeadLetter: 0x95936E33A112C389,
 }
 

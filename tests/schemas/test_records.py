@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from schemas.known import SCHEMAS
-from schemas.records import Click, Impression, SampleBatch, Snapshot, StateArray
+from schemas.records import BucketStamp, Click, Impression, SampleBatch, Snapshot, StateArray
 
 PYTHON = {"string": str, "int": int, "long": int, "double": float, "bytes": bytes, "null": types.NoneType}
 
@@ -21,7 +21,7 @@ def python_type(avro):
     if avro["type"] == "array":
         return list[python_type(avro["items"])]
     if avro["type"] == "record":
-        return {"glimpse.StateArray": StateArray}[avro["name"]]
+        return {"glimpse.StateArray": StateArray, "glimpse.BucketStamp": BucketStamp}[avro["name"]]
     return PYTHON[avro["type"]]
 
 

@@ -68,6 +68,7 @@ class LearnWorker(faust.Worker):
         # Not through the loop: as it closes it gives signals their default back, and one that comes then would kill.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._told_to_stop)
+        self.loop.add_signal_handler(signal.SIGUSR1, self._on_sigusr1)  # with one of its own, any signal wakes a loop
 
     def _told_to_stop(self, number: int, _: object) -> None:
         if not self.loop.is_closed():

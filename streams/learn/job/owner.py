@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 
-from kafka import KafkaProducer, TopicPartition
+from kafka import TopicPartition
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Progress, Snapshot
-from streams.broker import abandon, admin, await_sent, commit_transaction, consumer, partition_of, transactional
+from streams.broker import BrokerPort, KafkaBroker, LogConsumer, TransactionWriter, partition_of
 from streams.learn.partition_learner import PartitionLearner, SamplesPartition
 from streams.logs import LogRecord, cut_to_fit
-from streams.parameters import ConfigChanged, SnapshotMissing, check_config, split_snapshot
+from streams.parameters import ConfigChanged, SnapshotMissing, check_config, check_stamp, split_snapshot
 from streams.parameters.job import KafkaParameters
 from streams.settings import Bucket, Settings, Topics
 
@@ -22,59 +22,67 @@ PATIENCE_MS = 15_000  # for one call to the broker; then the round is given up a
 
 
 class Store:
-    """What all owners in a process share: the topics' names and ids, and one reader of the parameters topic."""
+    """What all owners in a process share: the topics' names and ids, and one reader of the parameters topic.
 
-    def __init__(self, settings: Settings) -> None:
+    Any thread may call; readers keep what they have read when a call fails.
+    """
+
+    def __init__(self, settings: Settings, *, broker: BrokerPort | None = None) -> None:
         self.settings = settings
         self.topics = Topics.of(settings)
+        self.broker = broker or KafkaBroker(settings)
         self._reader: KafkaParameters | None = None
-        self._reading = Lock()
+        self._asker: LogConsumer | None = None
+        self._reading, self._asking = Lock(), Lock()
 
     def read(self) -> tuple[Mapping[str, Snapshot], Mapping[int, Progress]]:
         """Return the newest snapshots and progress, read to the end of the topic as it is now."""
         with self._reading:
-            if self._reader is None:
-                self._reader = KafkaParameters(self.settings)
-            try:
-                self._reader.catch_up()
-            except BaseException:
-                self.close()
-                raise
-            return dict(self._reader.snapshots), dict(self._reader.progress)
+            self.reader.catch_up()
+            return dict(self.reader.snapshots), dict(self.reader.progress)
+
+    @property
+    def reader(self) -> KafkaParameters:
+        """The reader of the parameters topic, which goes on from where it was."""
+        if self._reader is None:
+            self._reader = KafkaParameters(self.settings, broker=self.broker)
+        return self._reader
 
     def log(self, partition: int = 0) -> SamplesPartition:
         """Return a samples partition as it is on the broker."""
-        with admin(self.settings) as client:
-            [found] = client.describe_topics([self.topics.samples])
-        if found["error_code"] or not found["partitions"]:
+        found = self.broker.topics([self.topics.samples]).get(self.topics.samples)
+        if found is None or not found.partitions:
             raise SnapshotMissing(
                 f"no topic {self.topics.samples!r} on Kafka at {self.settings.kafka}; create it: glimpse topics"
             )
-        return SamplesPartition(self.topics.samples, str(found["topic_id"]), partition, len(found["partitions"]))
+        return SamplesPartition(self.topics.samples, found.topic_id, partition, found.partitions)
 
     def bounds(self, log: SamplesPartition) -> tuple[int, int]:
         """Return the first offset that a samples partition still has, and its end."""
         place = TopicPartition(log.topic, log.partition)
-        asker = consumer(self.settings, isolation_level="read_uncommitted")
-        try:
-            return asker.beginning_offsets([place])[place], asker.end_offsets([place])[place]
-        finally:
-            asker.close()
+        with self._asking:
+            if self._asker is None:
+                self._asker = self.broker.consumer()
+            return self._asker.bounds([place])[place]
 
     def check(self) -> None:
-        """Refuse to start when a bucket's settings are not those of its newest snapshot."""
+        """Refuse to start when a bucket's settings are not those of its newest snapshot, or that is not the newest."""
         log = self.log()
-        snapshots, _ = self.read()
+        snapshots, progress = self.read()
         for name, bucket in self.settings.buckets.items():
-            snapshot = snapshots.get(name)
+            home, snapshot = partition_of(name, log.partitions), snapshots.get(name)
+            at = progress.get(home)
+            if at is not None and at.samples_topic_id == log.topic_id:
+                check_stamp(bucket, snapshot, at.versions.get(name))
             if snapshot is not None and snapshot.epoch >= bucket.epoch:
-                check_config(bucket, snapshot, topic_id=log.topic_id, partition=partition_of(name, log.partitions))
+                check_config(bucket, snapshot, topic_id=log.topic_id, partition=home)
 
     def close(self) -> None:
-        """Let go of the reader; the next read starts from the beginning."""
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        """Let go of the readers; the next read starts from the beginning."""
+        for one in (self._reader, self._asker):
+            if one is not None:
+                one.close()
+        self._reader = self._asker = None
 
 
 class PartitionOwner:
@@ -104,7 +112,7 @@ class PartitionOwner:
         self.store, self.partition = store, partition
         self.learner: PartitionLearner | None = None
         self._published, self._clock = published, clock
-        self._producer: KafkaProducer | None = None
+        self._writer: TransactionWriter | None = None
 
     @property
     def name(self) -> str:
@@ -114,8 +122,8 @@ class PartitionOwner:
     def restore(self) -> PartitionLearner:
         """Fence other owners, read what is durable, and return the learner as of then."""
         self.drop()
-        self._producer = transactional(self.store.settings, self.name, max_block_ms=PATIENCE_MS)
-        self._producer.init_transactions()  # before reading: from here on nobody else can publish this partition
+        # Before reading: from here on nobody else can publish this partition.
+        self._writer = self.store.broker.writer(self.name, patience_ms=PATIENCE_MS)
         log_now = self.store.log(self.partition)
         snapshots, progress = self.store.read()
         # After reading: who slept in between, while others learned on, would find them beyond an end from before.
@@ -165,25 +173,22 @@ class PartitionOwner:
             self._published(snapshot)
 
     def _commit(self, snapshots: Iterable[Snapshot], progress: Progress, refused: Iterable[DeadLetter]) -> None:
-        producer, topics = self._producer, self.store.topics
-        assert producer is not None
-        producer.begin_transaction()
-        sent = []
+        writer, topics = self._writer, self.store.topics
+        assert writer is not None
+        writer.begin()
         for snapshot in snapshots:
             for chunk in split_snapshot(snapshot):
                 key = f"{chunk.bucket}#{chunk.chunk}" if chunk.chunk else chunk.bucket
-                sent.append(producer.send(topics.parameters, key=key.encode(), value=encode(chunk)))
-        key = f"@samples-{progress.samples_partition}"
-        sent.append(producer.send(topics.parameters, key=key.encode(), value=encode(progress)))
+                writer.send(topics.parameters, key=key.encode(), value=encode(chunk))
+        writer.send(topics.parameters, key=f"@samples-{progress.samples_partition}".encode(), value=encode(progress))
         for letter in refused:
             key = f"{letter.topic}-{letter.partition}"
-            sent.append(producer.send(topics.dead_letters, key=key.encode(), value=encode(cut_to_fit(letter))))
-        await_sent(sent, within_s=PATIENCE_MS / 1000)
-        commit_transaction(producer, within_ms=PATIENCE_MS)
+            writer.send(topics.dead_letters, key=key.encode(), value=encode(cut_to_fit(letter)))
+        writer.commit()
 
     def drop(self) -> None:
-        """Forget the state and the producer; a transaction that is still open is aborted by the next owner."""
+        """Forget the state and the writer; a transaction that is still open is aborted by the next owner."""
         self.learner = None
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            abandon(producer)
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.abandon()

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TypeVar
 
+from kafka.errors import InvalidProducerEpochError, ProducerFencedError
+
 from schemas.codec import encode
 from schemas.records import Snapshot
 from streams.learn.job.metrics import ModelMetrics
@@ -25,6 +27,8 @@ from streams.settings import Settings
 from streams.web import BulkHistogram
 
 log = logging.getLogger(__name__)
+
+FENCED_REST_S = 3.0  # more than a heartbeat takes to tell who woke up that it is in the group no more
 
 T = TypeVar("T")
 Seek = Callable[[int, int], Awaitable[int]]  # (partition, offset) -> the number of the seek
@@ -50,6 +54,7 @@ class AssignedPartition:
     seek: int = 0  # records delivered since an earlier seek are still in the pipe, and left out
     newest: dict[str, Snapshot] = field(default_factory=dict)  # durable snapshots of its buckets, gone when it goes
     trouble: str = ""  # why its state was given up, until it is restored
+    rests_until: float = 0.0  # by the event loop's clock; fenced, it lets the group say first whose partition it is
 
     @property
     def ready(self) -> bool:
@@ -164,7 +169,12 @@ class Learning:
         await asyncio.gather(*(self._tend(number, place) for number, place in list(self.places.items())))
 
     async def _tend(self, number: int, place: AssignedPartition) -> None:
-        if place.ready or place.lock.locked() or self._stopping:
+        if (
+            place.ready
+            or place.lock.locked()
+            or self._stopping
+            or asyncio.get_running_loop().time() < place.rests_until
+        ):
             return
         async with place.lock:
             try:
@@ -187,6 +197,8 @@ class Learning:
         """Drop a partition's state; ``tend`` restores it."""
         if isinstance(error, Hopeless):
             self.hopeless = error
+        if isinstance(error, ProducerFencedError | InvalidProducerEpochError):
+            place.rests_until = asyncio.get_running_loop().time() + FENCED_REST_S
         place.sought, place.trouble = False, repr(error)
         level = logging.ERROR if isinstance(error, Hopeless) else logging.WARNING
         log.log(level, "samples partition %d is made again from what is durable: %r", number, error)

@@ -2,64 +2,75 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable
 
 from kafka import TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, OffsetOutOfRangeError
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Progress, Snapshot
-from streams.broker import consumer
+from streams.broker import BrokerPort, KafkaBroker
 from streams.logs import SourceAway
-from streams.parameters.chunks import Newest, Version
+from streams.parameters.chunks import Version
 from streams.parameters.errors import SnapshotCorrupt, SnapshotMissing
+from streams.parameters.newest import Newest
 from streams.settings import Settings, Topics
+
+log = logging.getLogger(__name__)
 
 
 class KafkaParameters:
     """The compacted topic: the newest snapshot of each bucket and the progress of each samples partition.
 
-    Reads committed records only, from the beginning, and then what is added.
+    Reads committed records only, from the beginning, and then what is added; what is unreadable or unsound is counted,
+    told once, and hides nothing.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, broker: BrokerPort | None = None) -> None:
         self.topic = Topics.of(settings).parameters
         self.address = settings.kafka
         self.progress: dict[int, Progress] = {}
         self.unreadable = 0
         self._newest = Newest()
+        broker = broker or KafkaBroker(settings)
         try:
-            self._consumer = consumer(settings, auto_offset_reset="earliest")
-            # A committed reader's end is the last stable offset: it hides what another partition's open transaction
-            # stands before. Only the high watermark tells how far a new owner must have read.
-            self._ends = consumer(settings, isolation_level="read_uncommitted")
-            partitions = sorted(self._consumer.partitions_for_topic(self.topic) or ())
+            found = broker.topics([self.topic]).get(self.topic)
+            if found is None or not found.partitions:
+                raise SnapshotMissing(f"no topic {self.topic!r} on Kafka at {self.address}; create it: glimpse topics")
+            self._places = [TopicPartition(self.topic, number) for number in range(found.partitions)]
+            self._consumer = broker.consumer()
         except KafkaError as error:
             raise SourceAway(f"Kafka at {self.address} does not answer: {error}") from error
-        if not partitions:
-            self.close()
-            raise SnapshotMissing(f"no topic {self.topic!r} on Kafka at {self.address}; create it: glimpse topics")
-        self._partitions = [TopicPartition(self.topic, number) for number in partitions]
-        self._consumer.assign(self._partitions)
-        self._consumer.seek_to_beginning(*self._partitions)
+        self._consumer.assign(self._places)
 
     @property
     def snapshots(self) -> dict[str, Snapshot]:
-        """The newest whole snapshot of each bucket, as far as it was read."""
+        """The newest sound snapshot of each bucket, as far as it was read."""
         return self._newest.by_bucket
 
     def catch_up(self, *, timeout_s: float = 30.0) -> None:
-        """Read to where the topic ends now, waiting for transactions that are still open there."""
+        """Read to where the topic ends now, waiting for transactions that are still open there.
+
+        When that takes longer, what was read is kept, and the next call goes on from there.
+        """
         give_up_at = time.monotonic() + timeout_s
         try:
-            ends = self._ends.end_offsets(self._partitions)
-            while any(self._consumer.position(place) < ends[place] for place in self._partitions):
+            # Not the last stable offset, before which another partition's open transaction hides what is committed:
+            # only the high watermark tells how far a new owner must have read.
+            ends = {place: end for place, (_, end) in self._consumer.bounds(self._places).items()}
+            while any((self._consumer.position(place) or 0) < ends[place] for place in self._places):
                 self._poll(timeout_ms=100)
                 if time.monotonic() > give_up_at:
                     raise SourceAway(f"{self.topic} on {self.address} was not read to its end within {timeout_s:g} s")
         except KafkaError as error:
-            raise SourceAway(f"{self.topic} on {self.address} cannot be read: {error}") from error
+            raise self._away(error) from error
+
+    def _away(self, error: KafkaError) -> SourceAway:
+        if isinstance(error, OffsetOutOfRangeError):  # the topic was made again, and what was read is of another
+            self._newest, self.progress = Newest(), {}
+            self._consumer.assign(self._places)
+        return SourceAway(f"{self.topic} on {self.address} cannot be read: {error}")
 
     def newest(self, bucket: str, *, after: Version | None = None) -> Snapshot | None:
         """Return the bucket's newest committed snapshot, or None when there is none newer than ``after``."""
@@ -69,26 +80,29 @@ class KafkaParameters:
             while self._poll(timeout_ms=0):
                 pass
         except KafkaError as error:
-            raise SourceAway(f"{self.topic} on {self.address} cannot be read: {error}") from error
+            raise self._away(error) from error
         snapshot = self.snapshots.get(bucket)
         return snapshot if snapshot is not None and (after is None or snapshot.version > after) else None
 
     def _poll(self, timeout_ms: int) -> int:
-        batches = self._consumer.poll(timeout_ms=timeout_ms, max_records=1000)
-        values = [record.value for records in batches.values() for record in records]
-        self._take(values)
-        return len(values)
+        batches = self._consumer.poll(timeout_ms)
+        records = [record for some in batches.values() for record in some]
+        for record in records:
+            self._take(record.offset, record.value)
+        return len(records)
 
-    def _take(self, values: Iterable[bytes | None]) -> None:
-        for value in values:
-            try:
-                record = decode(value or b"", max_bytes=2 * MAX_BYTES)
-                if isinstance(record, Snapshot):
-                    self._newest.add(record)
-                elif isinstance(record, Progress):
-                    self.progress[record.samples_partition] = record
-            except (SchemaError, SnapshotCorrupt):
-                self.unreadable += 1  # somebody else's bytes: what was good stays
+    def _take(self, offset: int, value: bytes | None) -> None:
+        try:
+            record = decode(value or b"", max_bytes=2 * MAX_BYTES)
+            if isinstance(record, Snapshot):
+                self._newest.add(record)
+            elif isinstance(record, Progress):
+                self.progress[record.samples_partition] = record
+        except (SchemaError, SnapshotCorrupt) as error:  # somebody else's bytes: what was good stays
+            if not self.unreadable:
+                words = "a record of %s at offset %d is left aside, as are others like it: %s"
+                log.warning(words, self.topic, offset, error)
+            self.unreadable += 1
 
     def where(self, bucket: str) -> str:
         """Return how people would name the place of the bucket's snapshot."""
@@ -96,5 +110,4 @@ class KafkaParameters:
 
     def close(self) -> None:
         """Let go of connections."""
-        for client in (self._consumer, self._ends):
-            client.close()
+        self._consumer.close()

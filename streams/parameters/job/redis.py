@@ -11,6 +11,8 @@ from redis.retry import Retry
 from schemas.records import Snapshot
 from streams.logs import SourceAway
 from streams.parameters.chunks import Version, load_snapshot
+from streams.parameters.errors import SnapshotCorrupt
+from streams.parameters.snapshot import verify
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -19,7 +21,7 @@ TIMEOUT_S = 1.0  # a store that needs longer than this is away; the next round t
 
 # KEYS[1] the bucket's hash; ARGV epoch, offset, digest of the bytes, id of the samples topic, the bytes (left out: only
 # ask). Returns 1 when the store lacks this snapshot: nothing or something else there, older, or of this version but
-# damaged; -1 when it holds a higher version that was learned from another topic.
+# damaged; -1 when it holds a higher version that was learned from another topic, -2 one of this topic.
 PUT = """
 local known = redis.call('TYPE', KEYS[1]).ok
 if known == 'hash' then
@@ -30,7 +32,7 @@ if known == 'hash' then
         if newer == 0 then newer = tonumber(ARGV[2]) - offset end
         if newer < 0 then
             if fields[4] and fields[4] ~= ARGV[4] then return -1 end
-            return 0
+            return -2
         end
         if newer == 0 and redis.sha1hex(fields[3]) == ARGV[3] then return 0 end
     end
@@ -75,7 +77,10 @@ class RedisParameters:
         version.append(snapshot.samples_topic_id)
         try:
             found = self._put(key, version)
-            if found < 0 and snapshot.bucket not in self._said:
+            if found == -2 and not self._sound(snapshot.bucket):
+                self._redis.delete(key[0])
+                found = 1
+            if found == -1 and snapshot.bucket not in self._said:
                 self._said.add(snapshot.bucket)
                 log.error(
                     "Redis at %s keeps a higher version of %s that was learned from another samples topic, and rankers "
@@ -85,6 +90,17 @@ class RedisParameters:
             return bool(found > 0 and self._put(key, [*version, data]) > 0)
         except redis.RedisError as error:
             raise SourceAway(f"Redis at {self.address} does not take {key[0]}: {error}") from error
+
+    def _sound(self, bucket: str) -> bool:
+        """Return whether what is there may stand in the way of what has a lower version."""
+        try:
+            there = self.newest(bucket)
+            if there is not None:
+                verify(there)
+        except SnapshotCorrupt as error:
+            log.warning("%s is replaced: %s", self.where(bucket), error)
+            return False
+        return True
 
     def newest(self, bucket: str, *, after: Version | None = None) -> Snapshot | None:
         """Return the bucket's snapshot, or None when there is none newer than ``after``."""

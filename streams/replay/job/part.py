@@ -19,7 +19,7 @@ from schemas.json_text import parse_json
 from schemas.records import SampleBatch, StateArray
 from streams.events import Acceptance
 from streams.join import Commit, Ledger, SessionJoin, checkpoints, rebuild_join
-from streams.learn import samples_of
+from streams.learn import learn_lists
 from streams.logs import Archive, ArchiveError, ArchiveSource, LogSource, Range, SourceAway, replace_file
 from streams.logs.job import KafkaSource
 from streams.settings import EVENTS, Bucket, Settings
@@ -89,21 +89,21 @@ class Part:
     done: bool = False
 
     def learn(self, batch: SampleBatch, buckets: Mapping[str, Bucket]) -> None:
-        """Learn a batch, unless its bucket is left out; one that does not fit is refused, as the learner does live."""
+        """Learn a batch, unless its bucket is left out; lists that do not fit are refused, as the learner does live."""
         model = self.models.get(batch.bucket)
         if model is None:
             return
         dim = buckets[batch.bucket].dim
-        try:
-            if batch.dim != dim and model.dim:
-                raise ValueError(f"contexts have {batch.dim} features, bucket {batch.bucket!r} has {dim}")
-            samples = samples_of(batch)
-            model.learn(samples)
-        except ValueError as error:
-            self.refuse(str(error))
+        if batch.dim != dim and model.dim:
+            self.refuse(f"contexts have {batch.dim} features, bucket {batch.bucket!r} has {dim}")
             return
-        self.lists += int(samples.sign.sum())
-        self.rows += samples.rows
+        refused = learn_lists(model, batch)
+        for reason in refused.values():
+            self.refuse(reason)
+        learned = np.ones(len(batch.impression_ids), np.bool_)
+        learned[list(refused)] = False
+        self.lists += int(batch.signs_array[learned].sum())
+        self.rows += int(batch.sizes_array[learned].sum())
 
     def refuse(self, reason: str) -> None:
         """Count something that could not be learned."""

@@ -7,11 +7,11 @@ import pytest
 from sample_batches import DIM, K, all_algorithms, make_batch, pack
 
 from learner import Samples
-from schemas.codec import encode
-from schemas.records import DeadLetter, Progress
+from schemas.codec import decode, encode
+from schemas.records import BucketStamp, DeadLetter, Progress, SampleBatch
 from streams.learn import PartitionLearner, SamplesPartition, samples_of
 from streams.logs import LogRecord, cut_to_fit
-from streams.parameters import ConfigChanged, SnapshotCorrupt
+from streams.parameters import ConfigChanged, SnapshotCorrupt, SnapshotMissing
 from streams.settings import Bucket
 
 BUCKETS = all_algorithms()
@@ -130,7 +130,7 @@ def test_only_changed_buckets_are_published_and_new_ones_at_once():
     first, progress, _ = learner.publish(now_ms=1)
     assert {snapshot.bucket for snapshot in first} == set(BUCKETS)
     assert {snapshot.version for snapshot in first} == {(1, 7)}
-    assert progress == Progress("topic-1", 0, 7, 1, sorted(BUCKETS))
+    assert progress == Progress("topic-1", 0, 7, 1, [BucketStamp(name, 1, 7) for name in sorted(BUCKETS)], 7)
     batch, _ = make_batch("full", 2, seed=3)
     learner.apply([LogRecord(9, 0, None, encode(batch))])
     [second], progress, _ = learner.publish(now_ms=2)
@@ -144,12 +144,12 @@ def bad_position() -> bytes:
 
 
 def beyond_scale() -> bytes:
-    _, samples = make_batch("ubm", 2, seed=1)
+    _, samples = make_batch("ubm", 1, seed=1)
     return encode(pack("ubm", replace_context(samples, 1.5)))
 
 
 def not_a_number() -> bytes:
-    _, samples = make_batch("ubm", 2, seed=1)
+    _, samples = make_batch("ubm", 1, seed=1)
     batch = pack("ubm", samples)
     contexts = np.frombuffer(batch.contexts, "<f4").copy()
     contexts[1] = np.nan
@@ -195,6 +195,82 @@ def test_what_cannot_be_learned_is_a_dead_letter_and_changes_nothing(value, reas
     assert (letter.key, letter.value) == (b"k", poison.value)
     assert reason in letter.reason
     assert learner.publish(now_ms=1)[2] == []
+
+
+def corrected(*, old: float, new: float) -> SampleBatch:
+    """Five lists; the second and the fourth are a correction, whose two versions have a context of these sizes."""
+    contexts = np.full((5, K, DIM), 0.1, np.float32)
+    contexts[1], contexts[3] = old, new
+    samples = Samples.from_clicks(contexts, np.zeros((5, K)), sign=[1, -1, 1, 1, 1])
+    return replace(pack("ubm", samples), impression_ids=["a", "b", "c", "b", "d"])
+
+
+PAIRS = {"the new version": {"old": 0.2, "new": 9.0}, "the old version": {"old": 9.0, "new": 0.2}}
+
+
+@pytest.mark.parametrize("sizes", PAIRS.values(), ids=PAIRS)
+def test_a_list_that_cannot_be_learned_takes_its_correction_with_it_and_nothing_else(sizes):
+    learner = PartitionLearner(BUCKETS, LOG)
+    learner.apply([LogRecord(3, 99, b"k", encode(corrected(**sizes)))])
+    good = BUCKETS["ubm"].model()
+    good.learn(Samples.from_clicks(np.full((3, K, DIM), 0.1, np.float32), np.zeros((3, K))))
+    assert learner.states["ubm"].model.sha256() == good.sha256()
+    assert (learner.counts.lists, learner.counts.rows) == (3, 3 * K)
+    _, _, [letter] = learner.publish(now_ms=0)
+    assert (letter.offset, letter.timestamp_ms, letter.key) == (3, 99, b"k")
+    assert letter.reason.startswith("2 of 5 lists, the first since context[")
+    refused = decode(letter.value, SampleBatch)
+    assert (refused.impression_ids, refused.signs_array.tolist()) == (["b", "b"], [-1, 1])
+    assert np.unique(refused.contexts_array).tolist() == pytest.approx(sorted(sizes.values()))
+
+
+def test_less_than_what_progress_tells_is_refused_and_says_what_to_do():
+    records, _ = log_of(20)
+    learner = PartitionLearner(BUCKETS, LOG)
+    learner.apply(records[:10])
+    older, _, _ = learner.publish(now_ms=0)
+    learner.apply(records[10:])
+    newer, progress, _ = learner.publish(now_ms=1)
+    snapshots = {one.bucket: one for one in newer}
+    [old] = [one for one in older if one.bucket == "ubm"]
+    for found, said in ((old, f"only ubm@1.{old.samples_offset} can be read"), (None, "no snapshot of it can be read")):
+        with pytest.raises(SnapshotMissing, match=said) as refusal:
+            PartitionLearner(BUCKETS, LOG, snapshots=snapshots | {"ubm": found}, progress=progress)
+        assert "epoch = 2" in str(refusal.value)
+    raised = BUCKETS | {"ubm": replace(BUCKETS["ubm"], epoch=2)}
+    again = PartitionLearner(raised, LOG, snapshots=snapshots | {"ubm": old}, progress=progress)
+    assert again.next_offset == 0
+
+
+def test_killed_while_it_relearns_a_log_it_writes_no_dead_letter_twice():
+    records, samples = log_of(30)
+    records[4] = LogRecord(records[4].offset, 0, None, b"?")
+    learner = PartitionLearner(BUCKETS, LOG)
+    learner.apply(records)
+    snapshots, progress, [letter] = learner.publish(now_ms=0)
+    raised = BUCKETS | {"ubm": replace(BUCKETS["ubm"], epoch=2)}
+    known = {one.bucket: one for one in snapshots}
+    for stop in (2, 3, 20, 30):
+        learner = PartitionLearner(raised, LOG, snapshots=known, progress=progress)
+        learner.apply([record for record in records[:stop] if record.offset >= learner.next_offset])
+        snapshots, progress, letters = learner.publish(now_ms=stop)
+        known |= {one.bucket: one for one in snapshots}
+        assert letters == []
+    assert letter.offset == records[4].offset
+    assert progress.refused_to == progress.next_offset == records[-1].offset + 1
+    samples["pbm"].pop(0)  # what the broken record held
+    assert hashes(learner) == expected(samples)
+
+
+def test_progress_without_stamps_is_gone_on_from_each_buckets_own():
+    records, samples = log_of(30)
+    learner = PartitionLearner(BUCKETS, LOG)
+    learner.apply(records[:21])
+    snapshots, progress, _ = learner.publish(now_ms=0)
+    old = replace(progress, stamps=[], refused_to=-1)  # as the first version wrote it
+    again = PartitionLearner(BUCKETS, LOG, snapshots={one.bucket: one for one in snapshots}, progress=old)
+    again.apply([record for record in records if record.offset >= again.next_offset])
+    assert hashes(again) == expected(samples)
 
 
 def published(bucket: Bucket, log: SamplesPartition = LOG):

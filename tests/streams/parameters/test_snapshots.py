@@ -8,9 +8,11 @@ import pytest
 from sample_batches import all_algorithms, make_batch
 
 from learner import PbmUcb, Samples
+from learner.browsing import MAX_POSITIONS
 from schemas.codec import MAX_BYTES, decode, encode
 from schemas.records import Snapshot, StateArray
 from streams.parameters import (
+    Newest,
     SnapshotCorrupt,
     frozen_model,
     load_snapshot,
@@ -19,8 +21,9 @@ from streams.parameters import (
     take_snapshot,
     verify,
 )
-from streams.parameters.chunks import join_chunks, newest
-from streams.settings import Bucket
+from streams.parameters.chunks import join_chunks
+from streams.parameters.snapshot import MAX_DIM
+from streams.settings import Bucket, SettingsError
 
 BUCKETS = all_algorithms()
 
@@ -32,6 +35,14 @@ def snapshot_of(bucket: Bucket, *, lists: int = 50, offset: int = 7, epoch: int 
     if epoch is not None:
         bucket = replace(bucket, epoch=epoch)
     return take_snapshot(model, bucket, samples_offset=offset, topic_id="t", partition=1, published_at_ms=5)
+
+
+def newest(records) -> dict[str, Snapshot]:
+    """The newest sound snapshot of each bucket."""
+    gather = Newest()
+    for record in records:
+        gather.add(record)
+    return gather.by_bucket
 
 
 @pytest.mark.parametrize("name", BUCKETS)
@@ -92,7 +103,7 @@ def test_the_newest_whole_snapshot_wins_whatever_the_order():
 
 def test_chunks_that_are_missing_leave_the_older_snapshot():
     _, snapshot = many_items(60_000)
-    before = replace(snapshot_of(BUCKETS["pbm"]), bucket="many", epoch=1, samples_offset=0)
+    before = replace(snapshot_of(BUCKETS["pbm"], offset=0), bucket="many")
     chunks = split_snapshot(snapshot)
     assert newest([before, *chunks[1:]]) == {"many": before}
     with pytest.raises(SnapshotCorrupt, match="chunks"):
@@ -114,6 +125,12 @@ DAMAGE = {
         snapshot, state=[StateArray(one.name, "<f8", one.shape, one.data) for one in snapshot.state]
     ),
     "another algorithm": lambda snapshot: replace(snapshot, algorithm="pbm-ucb"),
+    "an algorithm of another time": lambda snapshot: replace(snapshot, algorithm="sorcery"),
+    "positions for 16 GB": lambda snapshot: replace(snapshot, positions=2**31 - 1),
+    "no positions": lambda snapshot: replace(snapshot, positions=0),
+    "features for 16 EB": lambda snapshot: replace(snapshot, dim=2**31 - 1),
+    "features without their sums": lambda snapshot: replace(snapshot, dim=4096),
+    "an offset below 0": lambda snapshot: replace(snapshot, samples_offset=-1),
 }
 
 
@@ -124,6 +141,40 @@ def test_damage_is_noticed(damage):
     for use in (verify, frozen_model, lambda snapshot: restore_model(BUCKETS["ubm"], snapshot)):
         with pytest.raises(SnapshotCorrupt, match="ubm@1"):
             use(damage(good))
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_what_is_damaged_hides_nothing_however_high_its_version(damage):
+    good, later = (snapshot_of(BUCKETS["ubm"], lists=lists, offset=lists) for lists in (5, 9))
+    bad = damage(snapshot_of(BUCKETS["ubm"], offset=10**15, epoch=2**31 - 1))
+    gather = Newest()
+    gather.add(good)
+    with pytest.raises(SnapshotCorrupt):
+        gather.add(bad)
+    assert gather.by_bucket == {"ubm": good}
+    assert gather.add(later)
+    assert gather.by_bucket == {"ubm": later}
+
+
+def test_chunks_that_stay_alone_take_bounded_memory_and_hide_nothing():
+    _, snapshot = many_items(60_000)
+    chunks = split_snapshot(snapshot)
+    gather = Newest(loose_bytes=4_000_000)
+    for number in range(2_000):
+        assert not gather.add(replace(chunks[0], bucket=f"b{number % 50}", samples_offset=10**9 + number))
+        assert gather.loose_bytes <= 4_000_000
+    assert not gather.add(replace(chunks[0], samples_offset=10**12))  # of this bucket, with the highest version
+    assert [gather.add(chunk) for chunk in chunks][-1]
+    assert gather.by_bucket == {"many": snapshot}
+    for wrong in ({"chunk": -1}, {"chunk": 3, "chunks": 3}, {"chunks": 0}, {"chunks": 2**31 - 1}):
+        with pytest.raises(SnapshotCorrupt, match="chunk"):
+            gather.add(replace(chunks[0], samples_offset=10**13, **wrong))
+
+
+def test_as_many_features_as_settings_allow_are_read():
+    assert Bucket("b", "c2ucb", dim=MAX_DIM, positions=MAX_POSITIONS)
+    with pytest.raises(SettingsError):
+        Bucket("b", "c2ucb", dim=MAX_DIM + 1, positions=1)
 
 
 def test_sums_that_cannot_be_solved_are_still_kept():

@@ -17,6 +17,7 @@ from replay_runs import SETTINGS, START, K, hashes, live, rewrite
 
 from schemas.codec import decode
 from schemas.records import SampleBatch
+from streams.learn import samples_of
 from streams.logs import Archive, Mark, Range
 from streams.rank.job import Ranker
 from streams.replay.job import (
@@ -31,7 +32,6 @@ from streams.replay.job import (
     write_directory,
 )
 from streams.replay.job import part as replay_part
-from streams.replay.job.part import samples_of
 from streams.settings import Bucket
 
 
