@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learner.browsing import previous_click
-from learner.click_models.counting import share
 from learner.click_models.log import ClickLog
 from learner.click_models.model import ClickModel
+from learner.click_models.prior import Beta
 
 STRAY = 1e-6
 """Chance of a click below the first one. CM says it cannot happen; 0 would make one such click in a million lists
@@ -33,12 +33,16 @@ class CM(ClickModel):
     def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
         shown = log.shown
         read = (previous_click(log.clicks) == 0)[shown]
-        return share(pair[read], log.clicks[shown][read], pairs)
+        clicked = np.bincount(pair[read & log.clicks[shown]], minlength=pairs).astype(np.float64)
+        rows = np.bincount(pair[read], minlength=pairs).astype(np.float64)
+        self._prior = self.prior if isinstance(self.prior, Beta) else Beta.learned(clicked, rows)
+        return self._prior.share(clicked, rows)
 
-    def _conditional(self, attractiveness: NDArray[np.float64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return np.where(previous_click(clicks) == 0, attractiveness, STRAY)
+    def _conditional(self, pair: NDArray[np.int64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.where(previous_click(clicks) == 0, self._attracted(pair), STRAY)
 
-    def _marginal(self, attractiveness: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _marginal(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
+        attractiveness = self._attracted(pair)
         reached = np.ones(attractiveness.shape)
         np.cumprod(1 - attractiveness[:, :-1], axis=1, out=reached[:, 1:])
         return reached * attractiveness + (1 - reached) * STRAY

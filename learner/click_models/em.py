@@ -11,7 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-START = 0.5  # of every parameter; also the value of (1 + Σ)/(2 + n) for a pair that was never shown
+from learner.click_models.prior import LAPLACE, Beta, Prior
+
+START = 0.5  # of every parameter
+PRIOR_EVERY = 10  # iterations between two looks at an empirical prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +63,19 @@ class EmFit:
     examination: NDArray[np.float64]
     iterations: int
     change: float  # the largest of any parameter in the last iteration
+    prior: Beta  # of a pair's attractiveness, as given or as learned
 
 
-def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None) -> EmFit:
+def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None, prior: Prior = LAPLACE) -> EmFit:
     """Run EM until ``iterations`` are done or no parameter changes by ``tolerance`` or more.
 
     The expected attraction of a row without click is a(1 − w)/(1 − aw) = 1 − (1 − a)/(1 − aw), and its expected
     examination the same with a and w exchanged. So both sums of the M-step (1 + Σ)/(2 + n) follow from
-    one quotient per row, 1/(1 − aw), added up by pair and by cell.
+    one quotient per row, 1/(1 − aw), added up by pair and by cell. An empirical prior of the pairs is learned from
+    their clicks and the rows that are expected to have been examined, and looked at again every few iterations.
     """
+    known = prior if isinstance(prior, Beta) else LAPLACE
+    clicked = cells.pair_shown - _added(cells.count, by=cells.pair, groups=len(cells.pair_shown))
     attractiveness = np.full(len(cells.pair_shown), START)
     examination = np.full(len(cells.cell_shown), START)
     pair_shown, cell_shown = cells.pair_shown.astype(np.float64), cells.cell_shown.astype(np.float64)
@@ -80,13 +87,17 @@ def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None) -
         np.multiply(quotient, seen, out=quotient)
         np.subtract(1.0, quotient, out=quotient)
         np.divide(cells.count, quotient, out=quotient)
-        new_attractiveness = _share(attractiveness, pair_shown, _added(quotient, by=cells.pair, groups=len(pair_shown)))
+        if prior == "empirical" and done % PRIOR_EVERY == PRIOR_EVERY - 1:
+            passed = cells.count - quotient * (1 - seen)  # rows without a click that were examined all the same
+            known = Beta.learned(clicked, clicked + _added(passed, by=cells.pair, groups=len(clicked)))
+        quotients = _added(quotient, by=cells.pair, groups=len(pair_shown))
+        new_attractiveness = _share(attractiveness, pair_shown, quotients, known)
         new_examination = _share(examination, cell_shown, _added(quotient, by=cells.cell, groups=len(cell_shown)))
         done += 1
         if tolerance is not None or done == iterations:
             change = max(_largest(new_attractiveness - attractiveness), _largest(new_examination - examination))
         attractiveness, examination = new_attractiveness, new_examination
-    return EmFit(attractiveness, examination, done, float(change))
+    return EmFit(attractiveness, examination, done, float(change), known)
 
 
 def _added(values: NDArray[np.float64], *, by: NDArray[np.int64], groups: int) -> NDArray[np.float64]:
@@ -94,10 +105,10 @@ def _added(values: NDArray[np.float64], *, by: NDArray[np.int64], groups: int) -
 
 
 def _share(
-    value: NDArray[np.float64], shown: NDArray[np.float64], quotients: NDArray[np.float64]
+    value: NDArray[np.float64], shown: NDArray[np.float64], quotients: NDArray[np.float64], prior: Beta = LAPLACE
 ) -> NDArray[np.float64]:
-    """Return the M-step (1 + Σ)/(2 + n), where Σ has 1 for a click and 1 − (1 − value)·quotient for a row without."""
-    return (1 + shown - (1 - value) * quotients) / (2 + shown)
+    """Return the M-step (a + Σ)/(a + b + n), where Σ has 1 for a click and 1 − (1 − value)·quotient for other rows."""
+    return (prior.clicked + shown - (1 - value) * quotients) / (prior.clicked + prior.other + shown)
 
 
 def _largest(change: NDArray[np.float64]) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from learner.click_models.em import Cells, EmFit, maximise
 from learner.click_models.log import ClickLog
 from learner.click_models.model import ClickModel
+from learner.click_models.prior import LAPLACE, Prior
 
 
 class EmModel(ClickModel):
@@ -27,7 +28,8 @@ class EmModel(ClickModel):
     change: float
     """Largest change of any parameter in the last of these iterations."""
 
-    def __init__(self, iterations: int = 50, tolerance: float | None = None) -> None:
+    def __init__(self, iterations: int = 50, tolerance: float | None = None, *, prior: Prior = LAPLACE) -> None:
+        super().__init__(prior=prior)
         if not isinstance(iterations, Integral) or isinstance(iterations, bool) or iterations < 1:
             raise ValueError(f"iterations must be an integer of at least 1, got {iterations!r}")
         if tolerance is not None and not (isinstance(tolerance, Real) and 0 < tolerance < np.inf):
@@ -41,6 +43,7 @@ class EmModel(ClickModel):
         """Return where EM ends, and how often each cell was shown; ``cell`` is a (lists, K) matrix."""
         shown = log.shown
         counts = Cells.of(pair, cell[shown], log.clicks[shown], pairs=pairs, cells=cells)
-        estimate = maximise(counts, iterations=self.iterations, tolerance=self.tolerance)
+        estimate = maximise(counts, iterations=self.iterations, tolerance=self.tolerance, prior=self.prior)
+        self._prior = estimate.prior
         self.iterations_done, self.change = estimate.iterations, estimate.change
         return estimate, counts.cell_shown

@@ -10,6 +10,7 @@ from learner.click_models.cm import CM
 from learner.click_models.em_model import EmModel
 from learner.click_models.log import Column, Lists, read_log
 from learner.click_models.model import ClickModel
+from learner.click_models.reading import ReadingModel
 from learner.click_models.unobserved import filled
 
 
@@ -19,8 +20,8 @@ def examination_of(
     """Return the table that a model stands for, and how many rows of the log are behind each cell.
 
     UBM and PBM carry it: K×K, or one chance per position. CM reads on until the first click: w[k, 0] = 1, and 0 after a
-    click. DCM is no UBM: whether a user still reads depends on the items passed since the click, so a cell has the mean
-    of P(still reads | the clicks above) over the log's rows in it; cells without any take their row's mean.
+    click. The others are no UBM: whether a user still reads depends on the items passed since the click, so a cell has
+    the mean of P(still reads | the clicks above) over the log's rows in it; cells without any take their row's mean.
 
     >>> from learner.click_models import CM
     >>> log = [[1, 2], [2, 1]], [[1, 0], [0, 1]]
@@ -41,10 +42,10 @@ def examination_of(
         table = np.zeros(possible.shape)
         table[:, 0] = 1.0
         return table, observations
-    by_row = None if log.queries is None else np.repeat(np.asarray(log.queries), log.sizes).tolist()
-    attracted = np.ones(shown.shape)
-    attracted[shown] = model.attractiveness(log.items, by_row)
-    reads = (model._conditional(attracted, log.clicks) / attracted)[shown]  # P(click) = γ · P(still reads)
+    if not isinstance(model, ReadingModel):
+        raise TypeError(f"{type(model).__name__} says nothing of what is examined")
+    codes = model.codes(log)
+    reads = model.reading(codes, log.clicks)[shown]
     means = np.bincount(cell, reads, cells) / np.maximum(rows, 1)
     table, _ = filled(np.where(possible, means.reshape(possible.shape), 0.0), observations, possible)
     return table, observations

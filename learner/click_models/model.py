@@ -1,4 +1,4 @@
-"""What the four click models have in common: fitting, likelihood and perplexity."""
+"""What the click models have in common: fitting, likelihood and perplexity."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.click_models.em import START
 from learner.click_models.ids import Pairs, checked_ids
 from learner.click_models.log import ClickLog, Column, Lists, read_log
+from learner.click_models.prior import LAPLACE, Beta, Prior
 
 LISTS_AT_ONCE = 4096  # what a measure holds in memory beside the log, so that the matrices stay in cache
 
@@ -22,7 +22,13 @@ class ClickModel(ABC):
     All models take lists the same way. ``items`` and ``clicks`` are (n, K) arrays, or n sequences that may differ in
     length, of at most 50 positions; arrays with lists that end early come with ``sizes``. Ids are all integers or all
     strings, a click is any number above 0, an item may stand twice in a list. With ``queries``, one per list, an item
-    is another one under another query. A pair of query and item that ``fit`` never met has attractiveness 0.5.
+    is another one under another query.
+
+    Parameters
+    ----------
+    prior
+        What is known of a pair of query and item before it was shown: a Beta distribution, or ``"empirical"`` to learn
+        one from all pairs of the log. A pair that ``fit`` never met has the prior's mean as attractiveness.
     """
 
     positions: int
@@ -34,6 +40,12 @@ class ClickModel(ABC):
     _table: ClassVar[str] = ""  # what that table is called
     _pairs: Pairs | None = None
     _attractiveness: NDArray[np.float64]
+    _prior: Beta = LAPLACE  # as it was given, or as it was learned
+
+    def __init__(self, *, prior: Prior = LAPLACE) -> None:
+        if not isinstance(prior, Beta) and prior != "empirical":
+            raise ValueError(f'prior must be a Beta, or "empirical" to learn one from the log; got {prior!r}')
+        self.prior: Prior = prior
 
     def fit(self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None) -> Self:
         """Learn from logged lists, forgetting what was learned before; a refused log changes nothing."""
@@ -50,7 +62,7 @@ class ClickModel(ABC):
         return self
 
     def attractiveness(self, items: Column, queries: Column | None = None) -> NDArray[np.float64]:
-        """Return the attractiveness of each item under its query, 0.5 for a pair that was never shown."""
+        """Return the attractiveness of each item under its query, the prior's mean for a pair that was never shown."""
         pairs = self._fitted()
         if queries is not None and len(queries) != len(items):
             raise ValueError(f"queries has {len(queries)} entries, items has {len(items)}; give one for each")
@@ -95,12 +107,12 @@ class ClickModel(ABC):
         """Set what the model knows of browsing, return each pair's attractiveness; ``pair`` is the code of a row."""
 
     @abstractmethod
-    def _conditional(self, attractiveness: NDArray[np.float64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return P(click | the clicks above) for each place of (lists, K) matrices."""
+    def _conditional(self, pair: NDArray[np.int64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return P(click | the clicks above) for each place of (lists, K) matrices; ``pair`` has codes."""
 
     @abstractmethod
-    def _marginal(self, attractiveness: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return P(click) for each place of a (lists, K) matrix, the clicks above not being known."""
+    def _marginal(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return P(click) for each place of a (lists, K) matrix of codes, the clicks above not being known."""
 
     def _fitted(self) -> Pairs:
         if self._pairs is None:
@@ -108,11 +120,20 @@ class ClickModel(ABC):
         return self._pairs
 
     def _attracted(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.append(self._attractiveness, START)[pair]  # an unknown pair's code is one above the known ones
+        return np.append(self._attractiveness, self._prior.mean)[
+            pair
+        ]  # an unknown pair's code is one above the known ones
+
+    def codes(self, log: ClickLog) -> NDArray[np.int64]:
+        """Return the code of each row's pair (lists, K), one above the known ones for what ``fit`` never met."""
+        pairs = self._fitted()
+        codes = np.full(log.shown.shape, len(pairs))
+        codes[log.shown] = pairs.of(log.items, log.queries, log.sizes)
+        return codes
 
     def _scores(self, log: ClickLog, *, given_clicks_above: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return per rank the sum of ln P(what happened) and the number of lists that reach it."""
-        pairs = self._fitted()
+        self._fitted()
         if log.positions > self.positions:
             at = int(np.argmax(log.sizes))
             raise ValueError(
@@ -120,13 +141,12 @@ class ClickModel(ABC):
                 "cut the list, or fit on lists that long"
             )
         shown = log.shown
-        attractiveness = np.full(shown.shape, START)
-        attractiveness[shown] = self._attracted(pairs.of(log.items, log.queries, log.sizes))
+        codes = self.codes(log)
         sums = np.zeros(log.positions)
         for start in range(0, len(log), LISTS_AT_ONCE):
             part = slice(start, start + LISTS_AT_ONCE)
-            attracted, clicks = attractiveness[part], log.clicks[part]
-            click = self._conditional(attracted, clicks) if given_clicks_above else self._marginal(attracted)
+            pair, clicks = codes[part], log.clicks[part]
+            click = self._conditional(pair, clicks) if given_clicks_above else self._marginal(pair)
             happened = np.where(clicks, click, 1 - click)
             sums += np.log(happened, out=np.zeros(happened.shape), where=shown[part]).sum(axis=0)
         return sums, shown.sum(axis=0)

@@ -38,8 +38,8 @@ class PBM(EmModel):
         self.examination = estimate.examination
         return estimate.attractiveness
 
-    def _conditional(self, attractiveness: NDArray[np.float64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return self._marginal(attractiveness)
+    def _conditional(self, pair: NDArray[np.int64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return self._marginal(pair)
 
-    def _marginal(self, attractiveness: NDArray[np.float64]) -> NDArray[np.float64]:
-        return attractiveness * self.examination[: attractiveness.shape[1]]
+    def _marginal(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self._attracted(pair) * self.examination[: pair.shape[1]]

@@ -54,10 +54,11 @@ class UBM(EmModel):
         self.examination, self.unobserved = filled(examination, self.observations, possible)
         return estimate.attractiveness
 
-    def _conditional(self, attractiveness: NDArray[np.float64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return attractiveness * self.examination[np.arange(clicks.shape[1]), previous_click(clicks)]
+    def _conditional(self, pair: NDArray[np.int64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return self._attracted(pair) * self.examination[np.arange(clicks.shape[1]), previous_click(clicks)]
 
-    def _marginal(self, attractiveness: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _marginal(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
+        attractiveness = self._attracted(pair)
         lists, positions = attractiveness.shape
         click = np.empty((lists, positions))
         last = np.zeros((lists, positions + 1))  # P(the last click so far was at k′)

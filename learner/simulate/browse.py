@@ -1,8 +1,8 @@
 """The browsing that UBM, PBM, CM and DCM have in common, for all lists at once: clicks drawn, and clicks expected.
 
 A reader of position k examines it with chance w[k, k′] and clicks what was examined with chance γ. UBM is the table as
-it stands, PBM one that does not look at k′, CM one that is 0 behind a click. In DCM a click may also end the reading,
-which no later position can undo: ``continuation``.
+it stands, PBM one that does not look at k′, CM one that is 0 behind a click. In DCM and SDBN a click may also end the
+reading, which no later position can undo: ``continuation``, by position (K,) or by the row's item (n, K).
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ def answer(
     """Return the clicks on lists whose items have these γ (n, K); a chance w·γ above 1 is a sure click."""
     lists, depth = attraction.shape
     draws = random.random(attraction.shape)
-    stays = None if continuation is None else random.random(attraction.shape) < continuation[:depth]
+    stays = None if continuation is None else random.random(attraction.shape) < continuation[..., :depth]
     clicks, chance = np.zeros(attraction.shape), np.zeros(attraction.shape)
     last = np.zeros(lists, dtype=np.int64)
     reading = np.ones(lists, dtype=np.bool_)
@@ -56,5 +56,5 @@ def expected_clicks(attraction: Floats, examination: Floats, continuation: Float
         here = readers[:, : k + 1] * (attraction[:, k, None] * examination[k, : k + 1])
         readers[:, : k + 1] -= here
         click[:, k] = here.sum(axis=1)
-        readers[:, k + 1] = click[:, k] if continuation is None else click[:, k] * continuation[k]
+        readers[:, k + 1] = click[:, k] if continuation is None else click[:, k] * continuation[..., k]
     return click

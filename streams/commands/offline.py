@@ -25,6 +25,7 @@ class ModelName(StrEnum):
     """The click models."""
 
     ubm, pbm, cm, dcm = "ubm", "pbm", "cm", "dcm"
+    sdbn, dbn, ccm = "sdbn", "dbn", "ccm"
 
 
 class EstimatorName(StrEnum):
@@ -48,7 +49,11 @@ def fit(
     held_out: Annotated[Path | None, typer.Option(help="Lists to judge on; else every fifth session of LOGS.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write the heat map as an SVG file too.")] = None,
 ) -> None:
-    """Learn from logged lists how users browse: the examination table, and which click model fits best."""
+    """Learn from logged lists how users browse: the examination table, and which click model fits best.
+
+    Clicks tell w only up to a factor. By convention the largest well-observed cell of a written table is 1; the factor
+    that was taken out is said, and loading a table never rescales it.
+    """
     from rich.console import Console
 
     from streams.offline import run_fit

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.click_models import CM, DCM, PBM, UBM
+from learner.click_models import CCM, CM, DBN, DCM, PBM, SDBN, UBM
+from learner.click_models.baselines import Constant, PositionOnly
 from learner.click_models.implied import examination_of
 from learner.click_models.model import ClickModel
+from learner.click_models.reading import ReadingModel
 from streams.offline.logs import LogError, Logs
 
-MODELS: Final[dict[str, type[ClickModel]]] = {"ubm": UBM, "pbm": PBM, "cm": CM, "dcm": DCM}
+EM_STEPS: Final = 50
+MODELS: Final[dict[str, Callable[[], ClickModel]]] = {
+    "cm": partial(CM, prior="empirical"),
+    "ccm": partial(CCM, EM_STEPS, prior="empirical"),
+    "pbm": partial(PBM, EM_STEPS, prior="empirical"),
+    "dcm": partial(DCM, EM_STEPS, prior="empirical"),
+    "ubm": partial(UBM, EM_STEPS, prior="empirical"),
+    "sdbn": partial(SDBN, EM_STEPS, prior="empirical"),
+    "dbn": partial(DBN, EM_STEPS, prior="empirical"),
+}
+"""The click models, those with fewer numbers to say how users browse first."""
+
+BASELINES: Final[dict[str, Callable[[], ClickModel]]] = {"constant": Constant, "position-only": PositionOnly}
+CLOSE: Final = 2.0  # standard errors of a difference that could be chance
+WELL_OBSERVED: Final = 100  # rows
 FOLDS: Final = 5  # every fifth session is held out
 PARTS: Final = 20  # of the held-out lists, to see how far their verdicts differ
 
@@ -47,15 +65,21 @@ class Fit:
     model: str
     examination: NDArray[np.float64]
     observations: NDArray[np.int64]
-    scores: dict[str, ModelScore]
-    recommended: str
+    factor: float  # what every cell was divided by, so that the largest well-observed one is 1
+    scores: dict[str, ModelScore]  # of the models and the baselines
+    tied: list[str]  # the models that could be the best one, simplest first
     trained_on: int  # lists, when the models were compared; the table is learned from all
     judged_on: int
     notes: list[str]
 
+    @property
+    def recommended(self) -> str:
+        """The simplest of the models that could be the best one."""
+        return self.tied[0]
+
 
 def fit(logs: Logs, *, model: str = "ubm", held_out: Logs | None = None) -> Fit:
-    """Return the table of ``model`` from all of ``logs``, and all four models judged on lists that they did not see.
+    """Return the table of ``model`` from all of ``logs``, and all models judged on lists that they did not see.
 
     Without ``held_out`` every fifth session is kept back for that, or every fifth list if there are no sessions.
     """
@@ -70,19 +94,38 @@ def fit(logs: Logs, *, model: str = "ubm", held_out: Logs | None = None) -> Fit:
     notes: list[str] = []
     scores = _scores(train, test, notes)
     chosen = _fitted(MODELS[model], columns(logs, everything), notes)
-    examination, observations = examination_of(chosen, **columns(logs, everything))
-    if model == "dcm":
-        notes.append("DCM is no UBM: each cell is the mean chance that a user still reads there, over the log's rows")
+    raw, observations = examination_of(chosen, **columns(logs, everything))
+    examination, factor = scaled(raw, observations)
+    if isinstance(chosen, ReadingModel):
+        name = type(chosen).__name__
+        notes.append(
+            f"{name} is no UBM: each cell is the mean chance that a user still reads there, over the log's rows"
+        )
     return Fit(
         model=model,
         examination=examination,
         observations=observations,
+        factor=factor,
         scores=scores,
-        recommended=max(scores, key=lambda name: scores[name].log_likelihood),
+        tied=[name for name in MODELS if scores[name].behind <= CLOSE * scores[name].behind_error],
         trained_on=len(train["sizes"]),
         judged_on=len(test["sizes"]),
         notes=list(dict.fromkeys(notes)),
     )
+
+
+def scaled(examination: NDArray[np.float64], observations: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
+    """Return a table whose largest well-observed cell is 1 and no cell above it, and what it was divided by.
+
+    Clicks tell w only up to a factor, which this fixes. A cell of few rows may come out as anything, so it does not
+    decide; if all cells have few, the most observed one does.
+
+    >>> scaled(np.array([0.3, 0.15, 0.6]), np.array([900, 900, 2]))
+    (array([1. , 0.5, 1. ]), 0.3)
+    """
+    well = observations >= min(WELL_OBSERVED, int(observations.max()))
+    factor = float(examination[well].max())
+    return (np.minimum(examination / factor, 1.0), factor) if factor > 0 else (examination, 1.0)
 
 
 def columns(logs: Logs, rows: NDArray[np.bool_]) -> FitColumns:
@@ -126,7 +169,7 @@ def _renumbered(numbers: NDArray[np.int64], known: list[str], ids: list[str]) ->
     return np.where(numbers < 0, numbers, table[numbers])
 
 
-def _fitted(kind: type[ClickModel], train: FitColumns, notes: list[str]) -> ClickModel:
+def _fitted(kind: Callable[[], ClickModel], train: FitColumns, notes: list[str]) -> ClickModel:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = kind().fit(**train)
@@ -135,13 +178,13 @@ def _fitted(kind: type[ClickModel], train: FitColumns, notes: list[str]) -> Clic
 
 
 def _scores(train: FitColumns, test: FitColumns, notes: list[str]) -> dict[str, ModelScore]:
-    models = {name: _fitted(kind, train, notes) for name, kind in MODELS.items()}
+    models = {name: _fitted(kind, train, notes) for name, kind in (MODELS | BASELINES).items()}
     parts = np.array_split(np.arange(len(test["sizes"])), min(PARTS, len(test["sizes"])))
     likelihoods = {
         name: np.array([model.log_likelihood(**_part(test, rows)) for rows in parts]) for name, model in models.items()
     }
     overall = {name: model.log_likelihood(**test) for name, model in models.items()}
-    best = max(overall, key=lambda name: overall[name])
+    best = max(MODELS, key=lambda name: overall[name])
     scores = {}
     for name, model in models.items():
         apart = likelihoods[best] - likelihoods[name]

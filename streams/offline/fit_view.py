@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from streams.offline.fit import Fit, fit
+from streams.offline.fit import MODELS, Fit, fit
 from streams.offline.heat_map import svg_map, terminal_map
 from streams.offline.logs import read_logs
 from streams.settings import write_examination
@@ -32,43 +32,50 @@ def run_fit(
         picture.write_text(svg_map(found.examination, found.observations), encoding="utf-8")
         console.print(f"heat map: {picture}", markup=False, highlight=False)
     if out is not None:
-        sha256 = write_examination(out, found.examination, found.observations)
+        sha256 = write_examination(out, found.examination, found.observations, factor=found.factor)
         console.print(f"table of {found.model}: {out}, sha256 {sha256[:12]}…", markup=False, highlight=False)
     return found
 
 
 def compared(found: Fit) -> Table:
-    """Return the perplexities of the models per rank, the best model left."""
+    """Return how well each model foretells held-out lists, the best first, and the baselines that know no items."""
     table = Table(
-        title=f"perplexity per rank on {found.judged_on} held-out lists, learned from {found.trained_on}",
-        caption="1 is a prophet, 2 a coin; ln P is of a row, the clicks above being known",
+        title=f"{found.judged_on} held-out lists, foretold from {found.trained_on}",
+        caption="perplexity: 1 is a prophet, 2 a coin; ln P is of a row, the clicks above being known",
     )
-    order = sorted(found.scores, key=lambda name: -found.scores[name].log_likelihood)
-    scores = [found.scores[name] for name in order]
-    table.add_column("rank")
-    for name in order:
-        table.add_column(name, justify="right")
-    for rank, values in enumerate(zip(*(score.perplexity for score in scores), strict=True), 1):
-        table.add_row(str(rank), *(f"{value:.4f}" for value in values))
-    table.add_section()
-    table.add_row("mean", *(f"{score.perplexity.mean():.4f}" for score in scores))
-    table.add_row("mean, given the clicks above", *(f"{score.conditional_perplexity:.4f}" for score in scores))
-    table.add_row("ln P", *(f"{score.log_likelihood:.4f}" for score in scores))
+    table.add_column("model")
+    ranks = len(next(iter(found.scores.values())).perplexity)
+    for heading in ("ln P", "behind ± s.e.", "perplexity", "at rank 1", f"at rank {ranks}", "given clicks"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in in_order(found):
+        score = found.scores[name]
+        behind = f"{score.behind:.4f} ± {score.behind_error:.4f}" if score.behind_error else "–"
+        ends = (score.perplexity.mean(), score.perplexity[0], score.perplexity[-1], score.conditional_perplexity)
+        table.add_row(name, f"{score.log_likelihood:.4f}", behind, *(f"{value:.4f}" for value in ends))
     return table
+
+
+def in_order(found: Fit) -> list[str]:
+    """Return the models and baselines, the best first."""
+    return sorted(found.scores, key=lambda name: -found.scores[name].log_likelihood)
 
 
 def verdict(found: Fit) -> list[str]:
     """Return which model to take, how sure that is, and what to know of the table."""
-    order = sorted(found.scores, key=lambda name: -found.scores[name].log_likelihood)
-    second = found.scores[order[1]]
-    sure = "" if second.behind > 2 * second.behind_error else ", which is too close to call"
-    lines = [
-        f"best: {found.recommended}, ahead of {order[1]} by {second.behind:.4f} ± {second.behind_error:.4f} "
-        f"in ln P of a row{sure}"
-    ]
-    if found.model != found.recommended:
+    best, second = [name for name in in_order(found) if name in MODELS][:2]
+    score = found.scores[second]
+    if len(found.tied) == 1:
+        lines = [f"best: {best}, ahead of {second} by {score.behind:.4f} ± {score.behind_error:.4f} in ln P of a row"]
+    else:
+        lines = [f"a tie: {', '.join(found.tied)}; {found.recommended} says it with the fewest numbers"]
+    beaten = found.scores["position-only"].behind - found.scores[best].behind
+    if beaten <= 2 * found.scores["position-only"].behind_error:
+        lines.append("no model is surely better than a click rate per position: this log tells too little of its items")
+    if found.model not in found.tied:
         chosen = found.scores[found.model]
-        lines.append(
-            f"{found.model}, as asked, is behind {found.recommended} by {chosen.behind:.4f} ± {chosen.behind_error:.4f}"
-        )
+        lines.append(f"{found.model}, as asked, is behind {best} by {chosen.behind:.4f} ± {chosen.behind_error:.4f}")
+    lines.append(
+        f"scale: divided by {found.factor:.4f}, so that the largest well-observed cell is 1; clicks tell w only up "
+        "to a factor, and this one is a convention"
+    )
     return lines + [f"note: {text}" for text in found.notes]

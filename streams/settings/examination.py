@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from learner.browsing import checked_positions, checked_table, table_hash
 from schemas.json_text import parse_json
 
-KEYS = ("positions", "examination", "observations", "sha256")
+KEYS = ("positions", "examination", "observations", "factor", "scale", "sha256")
+SCALE = "the largest well-observed cell is 1: clicks tell w only up to a factor, which was taken out"
 
 
 class ExaminationError(ValueError):
@@ -39,12 +40,16 @@ def read_examination(file: Path) -> NDArray[np.float64]:
     return table
 
 
-def write_examination(file: Path, examination: ArrayLike, observations: ArrayLike | None = None) -> str:
-    """Write a table with its hash, and return the hash."""
+def write_examination(
+    file: Path, examination: ArrayLike, observations: ArrayLike | None = None, *, factor: float | None = None
+) -> str:
+    """Write a table with its hash, and return the hash; ``factor`` is what a fitted one was divided by."""
     table = checked(examination)
     content: dict[str, object] = {"positions": len(table), "examination": table.tolist()}
     if observations is not None:
         content["observations"] = np.asarray(observations).tolist()
+    if factor is not None:
+        content |= {"factor": factor, "scale": SCALE}
     content["sha256"] = table_hash(table)
     file.write_text(json.dumps(content) + "\n")
     return table_hash(table)
