@@ -8,8 +8,9 @@ BIN := .venv/bin
 demo: .venv/installed ## the five bandits in a closed loop with simulated users; no server needed
 	$(BIN)/glimpse demo
 
-test: .venv/installed lint ## every test
-	$(BIN)/pytest
+test: .venv/installed lint ## every test; a file's tests stay together, those that measure time run alone at the end
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not quiet' --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m quiet
 
 soak: .venv/installed ## the long forms of the tests that break things; hours
 	$(BIN)/pytest tests/soak

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from streams.broker import create_topics
-from streams.local.kafka import LocalKafka, cache
+from streams.local.kafka import LocalKafka, cache, locked
 from streams.local.redis import LocalRedis
 from streams.settings import Bucket, Settings
 
@@ -30,11 +31,14 @@ PACKAGES = {
 @pytest.fixture(scope="session")
 def programs() -> None:
     """The servers' programs; as root on Debian (CI), what is missing is installed."""
-    missing = [package for name, package in PACKAGES.items() if shutil.which(name) is None]
-    if missing and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "update", "-q"], check=False)
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "install", "-qy", "--no-install-recommends", *missing], check=True, env=quiet)
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    with one_at_a_time():
+        missing = [package for name, package in PACKAGES.items() if shutil.which(name) is None]
+        if missing:
+            subprocess.run(["apt-get", "update", "-q"], check=False)
+            quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            subprocess.run(["apt-get", "install", "-qy", "--no-install-recommends", *missing], check=True, env=quiet)
 
 
 @pytest.fixture(scope="session")
@@ -44,18 +48,30 @@ def promtool() -> str:
     if there is not None:
         return there
     program = cache() / "promtool"
-    if not program.exists() and shutil.which("apt-get") and shutil.which("dpkg"):
-        program.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=program.parent) as folder:
-            download = ["apt-get", "download", "-q", "prometheus"]
-            if subprocess.run(download, cwd=folder, check=False).returncode and os.geteuid() == 0:
-                subprocess.run(["apt-get", "update", "-q"], check=False)
-                subprocess.run(download, cwd=folder, check=False)
-            for package in Path(folder).glob("*.deb"):
-                subprocess.run(["dpkg", "-x", str(package), folder], check=True)
-                (Path(folder) / "usr" / "bin" / "promtool").replace(program)
+    with one_at_a_time():
+        if not program.exists() and shutil.which("apt-get") and shutil.which("dpkg"):
+            unpack_promtool(program)
     assert program.exists(), "no promtool on the PATH, and none to be had: install it, on Debian from prometheus"
     return str(program)
+
+
+def unpack_promtool(program: Path) -> None:
+    with TemporaryDirectory(dir=program.parent) as folder:
+        download = ["apt-get", "download", "-q", "prometheus"]
+        if subprocess.run(download, cwd=folder, check=False).returncode and os.geteuid() == 0:
+            subprocess.run(["apt-get", "update", "-q"], check=False)
+            subprocess.run(download, cwd=folder, check=False)
+        for package in Path(folder).glob("*.deb"):
+            subprocess.run(["dpkg", "-x", str(package), folder], check=True)
+            (Path(folder) / "usr" / "bin" / "promtool").replace(program)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Of the processes that share the tests, only one installs."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with locked(cache() / "install.lock"):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,7 @@ def filled(online, writer):
     return {name: one and one.sha256 for name, one in found.items()} == writer.hashes()
 
 
+@pytest.mark.quiet
 def test_redis_back_empty_after_10_s_is_right_within_two_intervals(learning):
     server, settings, writer, jobs, online = learning
     reader = KafkaParameters(settings)

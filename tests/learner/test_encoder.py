@@ -132,6 +132,7 @@ def test_features_of_another_width_are_refused():
         model.join(model.user_half(np.zeros((2, USER))), model.item_half(np.zeros((5, ITEM))))
 
 
+@pytest.mark.quiet
 def test_40000_candidates_are_encoded_for_a_user_in_under_10_ms():
     random = np.random.default_rng(0)
     sides = {name: random.normal(size=56) for name in ("low", "median")}

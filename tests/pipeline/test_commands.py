@@ -118,6 +118,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("commands", COMMANDS.values(), ids=COMMANDS)
 def test_an_unreachable_broker_is_one_line_within_15_s(start, tmp_path, commands):
     (tmp_path / "c.jsonl").write_text('{"item": 1, "context": [0, 0, 0, 0]}\n')

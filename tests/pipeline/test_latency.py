@@ -3,6 +3,7 @@
 import statistics
 import time
 
+import pytest
 from jobs import Jobs, wait_until
 from traffic import DIM, Event, K
 
@@ -14,6 +15,7 @@ from streams.settings import Bucket
 WAIT_S, RATE, SECONDS = 2.0, 1000, 12
 
 
+@pytest.mark.quiet
 def test_a_ranker_uses_a_closed_list_within_three_seconds_at_the_median(settings_for, tmp_path):
     settings = settings_for(
         buckets={"main": Bucket("main", "c2ucb", DIM, K)}, wait_s=WAIT_S, lateness_s=5.0, partitions=2

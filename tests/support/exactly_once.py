@@ -4,6 +4,7 @@ import threading
 import time
 
 import numpy as np
+from jobs import wait_until
 from traffic import DIM, K, examination, learned, publish, reference, traffic
 
 from streams.parameters.job import KafkaParameters
@@ -99,3 +100,19 @@ class Learned:
     def close(self) -> None:
         """Let go of the broker."""
         self.reader.close()
+
+
+def exactly_once(pipeline, *, lists: int) -> None:
+    """Write everything at once to running workers: the bits of the reference, and nothing comes twice afterwards."""
+    settings, jobs, _ = pipeline
+    impressions, clicks = events(lists, seed=1)
+    result = Learned(settings, impressions, clicks)
+    topics = Topics.of(settings)
+    try:
+        publish(settings.kafka, topics.impressions, impressions)
+        publish(settings.kafka, topics.clicks, clicks)
+        wait_until(result.complete, timeout_s=120, jobs=jobs)
+        time.sleep(2)
+        assert result.complete(), result.differences()
+    finally:
+        result.close()

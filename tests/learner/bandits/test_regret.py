@@ -38,7 +38,7 @@ def test_with_the_papers_alpha_the_regret_stays_under_the_bound(record_property)
     ]
     assert (regret <= bound).all()
     looseness = bound[-1] / regret[-1]
-    record_property("bound_over_regret", looseness)
+    record_property("bound_over_regret", float(looseness))
     assert looseness > 100  # a loose bound, as the README says
 
 

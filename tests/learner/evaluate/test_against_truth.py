@@ -209,7 +209,7 @@ def test_the_papers_sequential_form_has_a_bias_which_is_measured(world, logs, li
         ]
         bias, error = np.mean(found) - truth, np.std(found) / np.sqrt(len(found))
         print(f"sequential, CTR_{metric}, {lists} lists: truth {truth:.4f}, bias {bias:+.4f} ± {error:.4f}")
-        record_property(f"bias_{metric}_{lists}", bias)
+        record_property(f"bias_{metric}_{lists}", float(bias))
         assert abs(bias) < (0.1 if lists == 20 else 0.02)
 
 
@@ -231,7 +231,7 @@ def test_with_one_record_per_context_the_papers_ctr_set_is_far_too_low(world, re
         for name, found in (("sequential", drawn), ("mean over k′", mean)):
             bias = found.value - truth
             print(f"{name}, CTR_{metric}: truth {truth:.4f}, bias {bias:+.4f} ± {found.standard_error:.4f}")
-            record_property(f"bias_{metric}_{name}", bias)
+            record_property(f"bias_{metric}_{name}", float(bias))
         assert drawn.value - truth < largest
         assert abs(mean.value - truth) < 0.02
 

@@ -62,7 +62,7 @@ def test_the_bias_of_each_estimator_is_measured(world, users, biased, record_pro
         biases[name], errors[name] = values.mean() - truth, values.std() / np.sqrt(len(values))
         squared[name] = np.mean((values - truth) ** 2)
         print(f"{name}: truth {truth:.4f}, bias {biases[name]:+.4f} ± {errors[name]:.4f}, MSE {squared[name]:.5f}")
-        record_property(f"bias of {name}", biases[name])
+        record_property(f"bias of {name}", float(biases[name]))
     for name in ("IPS on sets", "cascade IPS"):  # right for all of these users
         assert abs(biases[name]) <= 3 * errors[name]
     assert (abs(biases["UBM-IPS"]) > 3 * errors["UBM-IPS"]) == biased

@@ -66,7 +66,7 @@ def test_it_is_measured_beside_the_papers_figures(world, name, record_property):
     for label, error in (("UBM-IPS", found.ubm), ("IPS", found.ips), ("difference", found.difference)):
         paper = f", paper {PAPER[label]}" if label in PAPER else ""
         print(f"{name} {label}: MSE {error.value:.4f} ({error.low:.4f} to {error.high:.4f}){paper}")
-        record_property(f"{name} {label}", error.value)
+        record_property(f"{name} {label}", float(error.value))
     ubm, ips, verdict = FIGURES[name]
     assert (found.ubm.value, found.ips.value) == pytest.approx((ubm, ips), abs=0.0005)
     assert found.difference.high < 0 if verdict == "better" else found.difference.low > 0
