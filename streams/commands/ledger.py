@@ -9,7 +9,7 @@ import typer
 from streams.commands.options import Config, note, with_buckets, writes_to
 
 if TYPE_CHECKING:
-    from streams.ledger.job import Audit
+    from streams.ledger import Audit
 
 commands = typer.Typer()
 
@@ -23,7 +23,7 @@ def ledger(
 ) -> None:
     """Balance the events of each partition against what became of them; exit code 1 when something does not add up."""
     from streams.ledger.job import audit
-    from streams.replay.job import open_source
+    from streams.logs.job import open_source
 
     settings = with_buckets(config)
     result = audit(open_source(source, settings), settings)
@@ -71,7 +71,8 @@ def unlearn(
     """
     from contextlib import closing
 
-    from streams.ledger.job import batches_of, effect, join_commits, plan_unlearning
+    from streams.ledger import batches_of, effect
+    from streams.ledger.job import plan_on
     from streams.ledger.job import unlearn as work
     from streams.logs import parse_time
     from streams.logs.job import KafkaSource
@@ -81,16 +82,14 @@ def unlearn(
     settings = with_buckets(config)
     from_ms, to_ms = parse_time(start), parse_time(stop)
     with closing(KafkaSource(settings)) as source:
-        plan = plan_unlearning(
-            source, settings, bucket=bucket, from_ms=from_ms, to_ms=to_ms, commits=join_commits(source)
-        )
+        plan = plan_on(source, settings, bucket=bucket, from_ms=from_ms, to_ms=to_ms)
         print(plan)
         live = live_snapshots(source).get(bucket)
-        if live is not None and plan.places:
+        if live is not None and plan.lists:
             print(effect(restore_model(settings.buckets[bucket], live), batches_of(source, plan)))
     if not yes:
         note("nothing was changed; with --yes it will be")
         return
     writes_to(settings, ["samples"])
     done = work(settings, bucket=bucket, from_ms=from_ms, to_ms=to_ms)
-    print(f"{len(done.places)} lists were taken back; `glimpse learn` takes them out of the model")
+    print(f"{len(done.lists)} lists were taken back; `glimpse learn` takes them out of the model")

@@ -76,18 +76,10 @@ def replay(
     from dataclasses import replace
 
     from streams.logs import Range, parse_mark
+    from streams.logs.job import open_source
     from streams.rank import read_candidates
-    from streams.replay import compare
-    from streams.replay.job import (
-        check_newer,
-        in_directory,
-        on_topic,
-        open_source,
-        plan_of,
-        snapshots_of,
-        write_directory,
-        write_topic,
-    )
+    from streams.replay import compare, plan_of
+    from streams.replay.job import check_newer, in_directory, on_topic, snapshots_of, write_directory, write_topic
     from streams.settings import read_examination
 
     settings = with_buckets(config)
@@ -182,8 +174,8 @@ def told(done: Replayed) -> None:
 def live_of(live: str | None, logs: LogSource, settings: Settings, buckets: Mapping[str, Any]) -> dict[str, Snapshot]:
     """Return the snapshots to compare with; a place that was named and has none is refused."""
     from streams.logs import Archive
-    from streams.replay import live_snapshots, snapshots_in
-    from streams.replay.job import ReplayError, open_source
+    from streams.logs.job import open_source
+    from streams.replay import ReplayError, live_snapshots, snapshots_in
 
     if live is None:
         return live_snapshots(logs)

@@ -22,9 +22,9 @@ from streams.join import Ledger
 from streams.join.job import run_join
 from streams.learn.job import run_learn
 from streams.ledger.job import join_commits
+from streams.logs.job import open_source
 from streams.parameters import SnapshotMissing
 from streams.rank.job import Ranker
-from streams.replay.job import open_source
 from streams.settings import Settings
 
 PATIENCE_S = 60.0  # for both jobs to be up

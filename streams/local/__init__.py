@@ -1,7 +1,8 @@
-"""A Kafka and a Redis on this machine, for development and tests."""
+"""This machine: a Kafka and a Redis for development and tests, and processes that share its cores."""
 
 from streams.local.kafka import LocalKafka
+from streams.local.processes import one_thread_each
 from streams.local.redis import LocalRedis
 from streams.local.up import Addresses, compose, start_servers, stop_servers
 
-__all__ = ["Addresses", "LocalKafka", "LocalRedis", "compose", "start_servers", "stop_servers"]
+__all__ = ["Addresses", "LocalKafka", "LocalRedis", "compose", "one_thread_each", "start_servers", "stop_servers"]

@@ -16,6 +16,7 @@ from schemas.json_text import parse_json
 from schemas.strict import SchemaError, Walk
 from streams.logs.block import SCHEMA, LogBlock, zigzag
 from streams.logs.compression import MAX_BLOCK_BYTES, CodecError, codec_named
+from streams.logs.files import replace_file
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +60,7 @@ class Segment:
         codec_named(codec)
         header = BytesIO()
         write_container(header, SCHEMA, [], codec=codec, metadata=dict(metadata))
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_bytes(header.getvalue())
-        beside.replace(path)
+        replace_file(path, header.getvalue(), sync=False)
         return cls(path)
 
     def pack(self, block: LogBlock) -> bytes:

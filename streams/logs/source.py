@@ -24,6 +24,10 @@ class TransactionOpen(RuntimeError):
 class LogSource(Protocol):
     """Where logged topics are, by their plain names such as ``impressions``."""
 
+    @property
+    def address(self) -> str:
+        """What ``open_source`` opens it by."""
+
     def where(self) -> str:
         """Return how people would name the place."""
 
@@ -58,9 +62,14 @@ class ArchiveSource:
     def __init__(self, archive: Archive) -> None:
         self.archive = archive
 
+    @property
+    def address(self) -> str:
+        """The directory."""
+        return str(self.archive.path)
+
     def where(self) -> str:
         """Return the directory."""
-        return str(self.archive.path)
+        return self.address
 
     def has(self, topic: str) -> bool:
         """Return whether the topic was archived."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
@@ -24,13 +23,13 @@ from learner.experiments.policies import ALPHAS, BEYOND, BOUNDS, PAPER, Entry
 from learner.experiments.summary import best_alphas, rows, verdicts
 from learner.experiments.taobao import Taobao, shop_of
 from learner.experiments.yandex import Yandex
+from streams.local import one_thread_each
 from streams.offline.encoder_training import train
 from streams.offline.experiment_report import Section, write_report
 from streams.offline.logs import LogError, read_logs
 
 SIZES = (3, 4, 5, 6)  # K, as in the paper's table
 TUNING_SEED = 1000  # the seeds that α is chosen on are none of those that count
-THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 class Experiment(Protocol):
@@ -197,17 +196,8 @@ def pool(workers: int) -> Iterator[Executor | None]:
     if workers == 1:
         yield None
         return
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))  # BLAS threads would fight over the cores that the seeds fill
-    try:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as executor:
-            yield executor
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    with one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as executor:
+        yield executor
 
 
 def trained(progress: Progress | None = None, *, epochs: int = 30, rows: int = 60_000) -> Encoder:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from schemas.records import Snapshot
-from streams.logs import SourceAway
+from streams.logs import SourceAway, replace_file
 from streams.parameters.chunks import Version, load_snapshot
 from streams.parameters.errors import SnapshotCorrupt
 from streams.parameters.snapshot import verify
@@ -33,10 +32,7 @@ class DirectoryParameters:
         if known is not None and known.version >= snapshot.version:
             return False
         self.path.mkdir(parents=True, exist_ok=True)
-        target = self.file(snapshot.bucket)
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        beside.write_bytes(data)
-        beside.replace(target)
+        replace_file(self.file(snapshot.bucket), data, sync=False)
         return True
 
     def newest(self, bucket: str, *, after: Version | None = None) -> Snapshot | None:

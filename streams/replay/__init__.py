@@ -1,5 +1,6 @@
 """Logged topics in, models out."""
 
 from streams.replay.compare import compare, live_snapshots, snapshots_in
+from streams.replay.plan import ReplayError, plan_of
 
-__all__ = ["compare", "live_snapshots", "snapshots_in"]
+__all__ = ["ReplayError", "compare", "live_snapshots", "plan_of", "snapshots_in"]

@@ -18,8 +18,10 @@ from schemas.codec import decode, encode
 from schemas.records import Click, Impression, SampleBatch
 from streams.learn import samples_of
 from streams.logs import Archive, LogBlock, LogRecord, LogWriter
-from streams.replay.job import open_source, plan_of, replay
-from streams.replay.job.part import ReplayPlan
+from streams.logs.job import open_source
+from streams.replay import plan_of
+from streams.replay.job import replay
+from streams.replay.plan import ReplayPlan
 from streams.settings import Bucket, Settings
 
 K, DIM, GAP_MS, NOW = 12, 10, 40, 1_731_700_000_000

@@ -19,15 +19,15 @@ from traffic import DIM, K, examination, publish, traffic
 from streams.broker import create_topics, partition_of
 from streams.learn import samples_of
 from streams.ledger.job import audit, unlearn
-from streams.ledger.job.unlearn import read_samples
+from streams.ledger.unlearning import read_samples
 from streams.logs import Archive, ArchiveSource, parse_time, time_text
 from streams.logs.job import KafkaSource, copy
 from streams.logs.source import TransactionOpen
 from streams.parameters import Newest
 from streams.parameters.job import KafkaParameters
-from streams.replay import compare, live_snapshots
+from streams.replay import ReplayError, compare, live_snapshots, plan_of
 from streams.replay.compare import published
-from streams.replay.job import Interrupted, ReplayError, Wanted, plan_of, rebuild, replay, snapshots_of, write_topic
+from streams.replay.job import Interrupted, Wanted, rebuild, replay, snapshots_of, write_topic
 from streams.settings import Bucket, Settings, Topics
 
 BUCKETS = {
@@ -254,10 +254,10 @@ def test_nothing_is_taken_back_behind_an_open_transaction(live):
         begun = time.monotonic()
         done = unlearn(settings, bucket="ubm", **wave(archive))
         assert time.monotonic() - begun > 2, "it waited"
-        assert len(done.places) > 30
+        assert len(done.lists) > 30
         end.join()
         assert source.bounds("samples", partition)[1] > before
-        assert unlearn(settings, bucket="ubm", **wave(archive)).places == []
+        assert unlearn(settings, bucket="ubm", **wave(archive)).lists == []
     finally:
         producer.close(timeout=10)
         source.close()

@@ -12,8 +12,10 @@ from schemas.records import Click, Impression, Snapshot
 from streams.embedded.job import Embedded
 from streams.events.job.produce import simulated_events
 from streams.logs import Archive, LogBlock, LogRecord, LogWriter
+from streams.logs.job import open_source
 from streams.parameters import DirectoryParameters
-from streams.replay.job import open_source, plan_of, replay
+from streams.replay import plan_of
+from streams.replay.job import replay
 from streams.settings import Bucket, Settings
 
 K, DIM, START = 5, 4, 1_700_000_000_000

@@ -1,7 +1,7 @@
 """The ledger of a running Glimpse, and taking back on Kafka."""
 
-from streams.ledger.job.audit import Audit, audit
-from streams.ledger.job.standing import join_commits
-from streams.ledger.job.unlearn import batches_of, effect, plan_unlearning, unlearn
+from streams.ledger.job.audit import audit
+from streams.ledger.job.commits import join_commits
+from streams.ledger.job.unlearn import plan_on, unlearn
 
-__all__ = ["Audit", "audit", "batches_of", "effect", "join_commits", "plan_unlearning", "unlearn"]
+__all__ = ["audit", "join_commits", "plan_on", "unlearn"]

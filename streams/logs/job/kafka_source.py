@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from streams.broker import admin, consumer
+from streams.logs.archive import Archive
 from streams.logs.block import LogBlock
-from streams.logs.source import SETTLED_WITHIN_S, RangeError, SourceAway, TransactionOpen
+from streams.logs.source import SETTLED_WITHIN_S, ArchiveSource, LogSource, RangeError, SourceAway, TransactionOpen
 from streams.settings import Settings
 
 _PATIENCE_S = 30.0
+
+
+def open_source(address: str, settings: Settings) -> LogSource:
+    """Return the logs at ``kafka``, ``kafka://host:port`` or a directory."""
+    if address == "kafka":
+        return KafkaSource(settings)
+    if address.startswith("kafka://"):
+        return KafkaSource(replace(settings, kafka=address.removeprefix("kafka://")))
+    return ArchiveSource(Archive.open(address))
 
 
 class KafkaSource:
@@ -24,18 +36,27 @@ class KafkaSource:
         self._found: dict[str, tuple[str, int]] = {}
         self._asking: dict[str, KafkaConsumer] = {}  # for bounds, by isolation level; each read has its own
 
+    @property
+    def address(self) -> str:
+        """The broker as a URL."""
+        return f"kafka://{self.settings.kafka}"
+
     def where(self) -> str:
         """Return the broker's address."""
         return f"Kafka at {self.settings.kafka}"
 
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaError as error:
+            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+
     def _describe(self, topic: str) -> tuple[str, int] | None:
         name = self.settings.topic_prefix + topic
         if name not in self._found:
-            try:
-                with admin(self.settings) as client:
-                    [found] = client.describe_topics([name])
-            except KafkaError as error:
-                raise SourceAway(f"{self.where()} does not answer: {error}") from error
+            with self._answering(), admin(self.settings) as client:
+                [found] = client.describe_topics([name])
             if found["error_code"] or not found["partitions"]:
                 return None
             self._found[name] = str(found["topic_id"]), len(found["partitions"])
@@ -59,15 +80,13 @@ class KafkaSource:
         """Return the topic's id."""
         return self._known(topic)[0]
 
-    def _place(self, topic: str, partition: int) -> TopicPartition:
+    def _log(self, topic: str, partition: int) -> TopicPartition:
         self._known(topic)
         return TopicPartition(self.settings.topic_prefix + topic, partition)
 
     def _consumer(self, level: str = "read_committed") -> KafkaConsumer:
-        try:
+        with self._answering():
             return consumer(self.settings, isolation_level=level)
-        except KafkaError as error:
-            raise SourceAway(f"{self.where()} does not answer: {error}") from error
 
     def _ask(self, level: str = "read_committed") -> KafkaConsumer:
         if level not in self._asking:
@@ -76,38 +95,32 @@ class KafkaSource:
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Return the first offset that is kept, and the end of what is committed."""
-        place = self._place(topic, partition)
-        try:
-            return self._ask().beginning_offsets([place])[place], self._ask().end_offsets([place])[place]
-        except KafkaError as error:
-            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+        log = self._log(topic, partition)
+        with self._answering():
+            return self._ask().beginning_offsets([log])[log], self._ask().end_offsets([log])[log]
 
     def settle(self, topic: str, partition: int, *, within_s: float = SETTLED_WITHIN_S) -> None:
         """Wait until all that was written to a partition before can be read, or raise TransactionOpen.
 
         A committed reader's end is the last stable offset: it hides what others committed behind an open transaction.
         """
-        place, give_up_at = self._place(topic, partition), time.monotonic() + within_s
-        try:
-            written_to = self._ask("read_uncommitted").end_offsets([place])[place]
-        except KafkaError as error:
-            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+        log, give_up_at = self._log(topic, partition), time.monotonic() + within_s
+        with self._answering():
+            written_to = self._ask("read_uncommitted").end_offsets([log])[log]
         while self.bounds(topic, partition)[1] < written_to:
             if time.monotonic() > give_up_at:
                 raise TransactionOpen(
-                    f"a transaction is open on {place.topic} {partition} of {self.where()}, and hides what was written "
+                    f"a transaction is open on {log.topic} {partition} of {self.where()}, and hides what was written "
                     "after it began; run it again in 20 s"
                 )
             time.sleep(0.1)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the first offset stamped at or after ``time_ms``, or the end."""
-        place = self._place(topic, partition)
-        try:
-            found = self._ask().offsets_for_times({place: time_ms})[place]
-            return int(found.offset) if found is not None else int(self._ask().end_offsets([place])[place])
-        except KafkaError as error:
-            raise SourceAway(f"{self.where()} does not answer: {error}") from error
+        log = self._log(topic, partition)
+        with self._answering():
+            found = self._ask().offsets_for_times({log: time_ms})[log]
+            return int(found.offset) if found is not None else int(self._ask().end_offsets([log])[log])
 
     def close(self) -> None:
         """Let go of the broker."""
@@ -118,21 +131,21 @@ class KafkaSource:
         """Yield the blocks of a range; ``stop`` must not lie beyond the end."""
         if start >= stop:
             return
-        place, reader = self._place(topic, partition), self._consumer()
+        log, reader = self._log(topic, partition), self._consumer()
         try:
-            reader.assign([place])
-            reader.seek(place, start)
+            reader.assign([log])
+            reader.seek(log, start)
             at, heard = start, time.monotonic()
             while at < stop:
-                records = reader.poll(timeout_ms=100).get(place, [])
-                after = reader.position(place)
+                records = reader.poll(timeout_ms=100).get(log, [])
+                after = reader.position(log)
                 if after > at:
                     at, heard = after, time.monotonic()
                     inside = [record for record in records if record.offset < stop]
                     yield LogBlock.of(inside, min(at, stop))
                 elif time.monotonic() - heard > _PATIENCE_S:
-                    raise SourceAway(f"{self.where()}: {place.topic} {partition} gave nothing after offset {at}")
+                    raise SourceAway(f"{self.where()}: {log.topic} {partition} gave nothing after offset {at}")
         except KafkaError as error:
-            raise SourceAway(f"{self.where()}: {place.topic} {partition} cannot be read: {error}") from error
+            raise SourceAway(f"{self.where()}: {log.topic} {partition} cannot be read: {error}") from error
         finally:
             reader.close()

@@ -16,8 +16,8 @@ from streams.logs import SourceAway, replace_file
 from streams.logs.job import KafkaSource
 from streams.parameters import DirectoryParameters, SnapshotCorrupt, Version, name_of, split_snapshot, take_snapshot
 from streams.replay.compare import live_snapshots
-from streams.replay.job.part import ReplayPlan
-from streams.replay.job.replay import Replayed, ReplayError
+from streams.replay.job.replay import Replayed
+from streams.replay.plan import ReplayError, ReplayPlan
 from streams.settings import Settings, Topics
 
 

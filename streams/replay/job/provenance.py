@@ -15,7 +15,8 @@ from streams.broker import partition_of
 from streams.logs import LogSource, Mark, Range, RangeError
 from streams.parameters import Newest, Version, check_config, verify
 from streams.replay.compare import published
-from streams.replay.job.replay import ReplayError, plan_of, replay
+from streams.replay.job.replay import replay
+from streams.replay.plan import ReplayError, plan_of
 from streams.settings import Settings
 
 _NAME = re.compile(r"([A-Za-z0-9._-]+)[:@]([0-9]{1,10})\.([0-9]{1,19})")
@@ -26,7 +27,6 @@ class Rebuilt(NamedTuple):
 
     name: str
     model: Bandit
-    records_from: int
     found: Snapshot | None  # None when compaction has removed it, so that there is nothing to compare with
 
 
@@ -100,7 +100,7 @@ def rebuild(
     if found is not None and model.sha256() != found.sha256:
         differs = _difference(wanted, model, found)
         raise NotTheSame(f"{differs}; {_cut(wanted, source, partition, first)}" if first else differs)
-    return Rebuilt(str(wanted), model, first, found)
+    return Rebuilt(str(wanted), model, found)
 
 
 def find(source: LogSource, wanted: Wanted) -> Snapshot | None:

@@ -7,25 +7,22 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from learner import Bandit
 from streams.join import Ledger
-from streams.logs import Archive, ArchiveSource, LogSource, Range, RangeError
-from streams.logs.job import KafkaSource
-from streams.replay.job.begin import begin, complete
-from streams.replay.job.part import Interrupted, Part, PartReplay, ReplayError, ReplayPlan
-from streams.settings import EVENTS, Settings
+from streams.local import one_thread_each
+from streams.replay.begin import begin, complete
+from streams.replay.job.part import PartReplay
+from streams.replay.part import Part
+from streams.replay.plan import ReplayPlan
 
-__all__ = ["Interrupted", "ReplayError", "Replayed", "open_source", "plan_of", "replay"]
-
-_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 Say = Callable[[int, int], None]  # offsets passed, of how many
 
 
@@ -43,72 +40,6 @@ class Replayed:
     reason: str
     seconds: float
     notes: list[str] = field(default_factory=list)
-
-
-def open_source(source: str, settings: Settings) -> LogSource:
-    """Return the logs at ``kafka``, ``kafka://host:port`` or a directory."""
-    if source == "kafka":
-        return KafkaSource(settings)
-    if source.startswith("kafka://"):
-        return KafkaSource(replace(settings, kafka=source.removeprefix("kafka://")))
-    return ArchiveSource(Archive.open(source))
-
-
-def plan_of(
-    source: LogSource,
-    settings: Settings,
-    *,
-    samples: bool | None = None,
-    only: Sequence[str] = (),
-    within: Range | None = None,
-    finish: bool = True,
-    changes: Mapping[str, Any] | None = None,
-) -> tuple[ReplayPlan, list[str]]:
-    """Return what to replay, and what should be said about it beforehand.
-
-    Parameters
-    ----------
-    samples
-        Replay samples instead of raw events; None takes events when they are there.
-    only
-        Names of the buckets to learn; by default all.
-    within
-        The range of the logs.
-    finish
-        Close the lists that are still open at the end of raw events.
-    changes
-        Parameters to learn with instead of the deployed ones, such as ``{"algorithm": "c2ucb", "alpha": 0.1}``.
-    """
-    unknown = sorted(set(only) - set(settings.buckets))
-    if unknown or not settings.buckets:
-        known = ", ".join(settings.buckets) or "none"
-        raise ReplayError(f"no bucket {', '.join(unknown) or 'to learn'} in the settings; there: {known}")
-    if samples is None:
-        samples = not all(source.has(topic) for topic in EVENTS)
-    topics = ("samples",) if samples else EVENTS
-    missing = [topic for topic in topics if not source.has(topic)]
-    if missing:
-        raise ReplayError(f"{source.where()} has no {' and no '.join(missing)}")
-    chosen = {name: bucket for name, bucket in settings.buckets.items() if not only or name in only}
-    changed = {name: replace(bucket, **changes or {}) for name, bucket in chosen.items()}
-    settings = replace(settings, buckets={**settings.buckets, **changed})
-    notes: list[str] = []
-    partitions = {topic: source.partitions(topic) for topic in topics}
-    if len(set(partitions.values())) > 1:
-        raise ReplayError(f"impressions and clicks must have as many partitions, got {partitions}")
-    wanted = within or Range()
-    ranges = {
-        (topic, number): wanted.of(source, topic, number, notes)
-        for topic in topics
-        for number in range(partitions[topic])
-    }
-    if all(start == stop for start, stop in ranges.values()):
-        raise RangeError(f"nothing to replay: {' and '.join(topics)} on {source.where()} have no record in {wanted}")
-    archive = source.archive.path if isinstance(source, ArchiveSource) else None
-    if isinstance(source, KafkaSource):
-        settings = replace(settings, kafka=source.settings.kafka)
-    ids = tuple(source.topic_id(topic) for topic in topics)
-    return ReplayPlan(settings, changed, topics, ranges, ids, archive, finish, wanted), notes
 
 
 def replay(
@@ -171,7 +102,7 @@ def _in_processes(
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads of BLAS half
     passed, stop = context.Array("q", max(files) + 1), context.Event()
     total = plan.total()
-    with _one_thread_each(), ProcessPoolExecutor(readers, context, _prepare, (passed, stop)) as pool:
+    with one_thread_each(), ProcessPoolExecutor(readers, context, _prepare, (passed, stop)) as pool:
         jobs: set[Future[None]] = {pool.submit(_work, plan, number, file) for number, file in files.items()}
         try:
             while jobs:
@@ -186,19 +117,6 @@ def _in_processes(
             pool.shutdown(cancel_futures=True)
             raise
     return {number: Part.load(file, plan) for number, file in files.items()}
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let processes that are started meanwhile do their products in one thread, since the others have the cores."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update({name: os.environ.get(name, "1") for name in _THREADS})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
 
 
 _shared: Any = None

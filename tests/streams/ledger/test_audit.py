@@ -12,7 +12,7 @@ from streams.broker import partition_of
 from streams.ledger.job import audit
 from streams.ledger.lists import take_back
 from streams.logs import Archive, LogRecord
-from streams.replay.job import open_source
+from streams.logs.job import open_source
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,16 @@ from replay_runs import SETTINGS, START, play
 
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
+from streams.broker import partition_of
 from streams.learn import samples_of
-from streams.ledger.job import batches_of, effect, join_commits, plan_unlearning
-from streams.ledger.job.unlearn import UnlearnError
+from streams.ledger import batches_of, effect
+from streams.ledger.job import join_commits
 from streams.ledger.lists import NetLists, NotOnce, names, take_back
+from streams.ledger.unlearning import UnlearnError, plan_unlearning
 from streams.logs import Archive, LogBlock, LogRecord, LogWriter
-from streams.replay.job import open_source, plan_of, replay
+from streams.logs.job import open_source
+from streams.replay import plan_of
+from streams.replay.job import replay
 
 WAVE = {"from_ms": START + 10_000, "to_ms": START + 25_000}
 
@@ -54,7 +58,8 @@ def learned(folder) -> dict[str, str]:
 
 def planned(folder, bucket, **changes):
     source = open_source(str(folder), SETTINGS)
-    options = {"commits": join_commits(source), **WAVE, **changes}
+    partition = partition_of(bucket, source.partitions("samples"))
+    options = {"commits": join_commits(source), "partition": partition, **WAVE, **changes}
     return source, plan_unlearning(source, SETTINGS, bucket=bucket, **options)
 
 
@@ -72,13 +77,13 @@ def test_unlearning_a_range_equals_training_without_it(own, bucket):
     before = learned(own)
     wanted = {**before, bucket: without(own, bucket)}
     source, plan = planned(own, bucket)
-    assert len(plan.places) > 20
+    assert len(plan.lists) > 20
     assert plan.remembered == 0
     assert any(-1 in batch.signs_array for batch in samples(own)), "some lists were corrected before"
     append(own, plan.partition, list(batches_of(source, plan)))
     assert learned(own) == wanted != before
     source, again = planned(own, bucket)
-    assert again.places == []
+    assert again.lists == []
     assert list(batches_of(source, again)) == []
 
 
@@ -88,7 +93,7 @@ def test_an_interrupted_unlearning_is_finished_by_the_next(own):
     everything = list(batches_of(source, plan))
     append(own, plan.partition, everything[: len(everything) // 2])
     source, rest = planned(own, "ubm")
-    assert 0 < len(rest.places) < len(plan.places)
+    assert 0 < len(rest.lists) < len(plan.lists)
     append(own, rest.partition, list(batches_of(source, rest)))
     assert learned(own)["ubm"] == wanted
 
@@ -104,9 +109,8 @@ def test_lists_that_may_still_be_corrected_are_left_alone(run):
         )
         for number, commit in join_commits(source).items()
     }
-    whole = plan_unlearning(source, SETTINGS, bucket="ubm", commits=join_commits(source), **WAVE)
-    plan = plan_unlearning(source, SETTINGS, bucket="ubm", commits=young, **WAVE)
-    assert 0 < len(plan.places) < len(whole.places) == len(plan.places) + plan.remembered
+    (_, whole), (_, plan) = planned(run, "ubm"), planned(run, "ubm", commits=young)
+    assert 0 < len(plan.lists) < len(whole.lists) == len(plan.lists) + plan.remembered
     assert START + 18_000 + horizon_ms < plan.again_at_ms <= WAVE["to_ms"] + horizon_ms
     assert "run it again once the logs have passed 2023-11-14T22:15" in str(plan)
 
@@ -116,7 +120,7 @@ def test_the_effect_is_told_before_it_happens(run):
     model = replay(plan_of(source, SETTINGS, samples=True)[0]).models["ubm"]
     rounds = model.rounds
     said = effect(model, batches_of(source, plan))
-    assert model.rounds == rounds - len(plan.places)
+    assert model.rounds == rounds - len(plan.lists)
     assert model.sha256() == without(run, "ubm")
     assert f"lists learned {rounds} → {model.rounds}" in said
     assert "θ moves by" in said

@@ -10,9 +10,10 @@ from replay_runs import DIM, SETTINGS, START, hashes, live, rewrite
 from schemas.codec import encode
 from streams.logs import Archive, Mark, Range, RangeError
 from streams.logs.archive import ArchiveCorrupt
+from streams.logs.job import open_source
 from streams.rank import Candidates
-from streams.replay import compare, snapshots_in
-from streams.replay.job import ReplayError, open_source, plan_of, replay, snapshots_of, write_directory
+from streams.replay import ReplayError, compare, plan_of, snapshots_in
+from streams.replay.job import replay, snapshots_of, write_directory
 
 
 def doubled(records: list) -> list:

@@ -9,8 +9,10 @@ from replay_runs import SETTINGS, play, rewrite
 from schemas.codec import decode, encode
 from schemas.records import SampleBatch
 from streams.logs import Archive, LogBlock, LogRecord, LogWriter, RangeError
+from streams.logs.job import open_source
 from streams.parameters import ConfigChanged, split_snapshot
-from streams.replay.job import ReplayError, Wanted, open_source, rebuild
+from streams.replay import ReplayError
+from streams.replay.job import Wanted, rebuild
 from streams.replay.job.provenance import NotTheSame
 
 UBM = "ubm"

@@ -19,18 +19,10 @@ from schemas.codec import decode
 from schemas.records import SampleBatch
 from streams.learn import samples_of
 from streams.logs import Archive, Mark, Range
+from streams.logs.job import open_source
 from streams.rank.job import Ranker
-from streams.replay.job import (
-    Interrupted,
-    ReplayError,
-    check_newer,
-    in_directory,
-    open_source,
-    plan_of,
-    replay,
-    snapshots_of,
-    write_directory,
-)
+from streams.replay import ReplayError, plan_of
+from streams.replay.job import Interrupted, check_newer, in_directory, replay, snapshots_of, write_directory
 from streams.replay.job import part as replay_part
 from streams.settings import Bucket
 
@@ -109,7 +101,9 @@ import sys
 from pathlib import Path
 from replay_runs import SETTINGS
 from streams.replay.job import part as replay_part
-from streams.replay.job import open_source, plan_of, replay
+from streams.logs.job import open_source
+from streams.replay import plan_of
+from streams.replay.job import replay
 replay_part.SAVE_EVERY_S = 0.0
 plan, _ = plan_of(open_source(sys.argv[1], SETTINGS), SETTINGS)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas.json_text import parse_json
 from streams.logs import replace_file
-from streams.replay.job.part import ReplayError, ReplayPlan
+from streams.replay.plan import ReplayError, ReplayPlan
 
 _FILE = "replay.json"
 
