@@ -31,14 +31,14 @@ def plays(kafka: str) -> bool:
 
 
 def test_the_demo_runs_on_the_real_jobs(settings_for, tmp_path, capsys, monkeypatch):
-    """With short waits and quick users; tests/soak plays it as it is."""
-    monkeypatch.setattr(play, "LIVE", replace(play.LIVE, wait_s=2.0, lateness_s=2.0))
+    """With few and quick users; tests/soak plays it as it is."""
+    monkeypatch.setattr(play, "LIVE", replace(play.LIVE, lists_per_s=100))
     monkeypatch.setattr(crowd, "CLICK_DELAY_MS", 300.0)
     settings = replace(settings_for(), timestamps="LogAppendTime")
-    scores = run_demo(lists=2000, seed=1, out=tmp_path, kafka=settings)
+    scores = run_demo(lists=1000, seed=1, out=tmp_path, kafka=settings)
     printed = capsys.readouterr().out
-    assert sum(score.lists for score in scores) == 2000
-    assert "2,000 lists" in printed.split("impressions =")[1]
+    assert sum(score.lists for score in scores) == 1000
+    assert "1,000 lists" in printed.split("impressions =")[1]
     assert all(score.distance < 1 for score in scores if score.distance is not None)
     assert (tmp_path / "report.html").exists()
     assert demo_topics(settings.kafka) == [], "it cleans up after itself"
