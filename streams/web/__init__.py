@@ -1,19 +1,19 @@
 """What answers over HTTP: one server, who may see it, health pages and metrics."""
 
-from streams.web.access import HEADERS, Access, is_loopback
-from streams.web.health import Health
+from streams.web.access import Access, is_loopback
+from streams.web.health import Health, verdict
 from streams.web.metrics import CONTENT_TYPE, SECONDS, BulkHistogram, text_of
-from streams.web.server import WebError, WebThread
+from streams.web.server import WebError, WebServer
 
 __all__ = [
     "CONTENT_TYPE",
-    "HEADERS",
     "SECONDS",
     "Access",
     "BulkHistogram",
     "Health",
     "WebError",
-    "WebThread",
+    "WebServer",
     "is_loopback",
     "text_of",
+    "verdict",
 ]

@@ -1,42 +1,54 @@
-"""A web server on a thread of its own."""
+"""One HTTP server for every page, on an event loop and a thread of its own."""
 
 from __future__ import annotations
 
-import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from socket import AF_INET, AF_INET6, create_server
+from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
+
+from aiohttp import web
+
+from streams.web.connections import Connection, Connections
+
+MOST_STREAMS = 32
+MOST_WAITING = 4  # threads for pages that wait
 
 
 class WebError(RuntimeError):
     """A page that cannot be served where it was wanted."""
 
 
-class Server(ThreadingHTTPServer):
-    """A server whose slow clients and open streams never hold back the process's end."""
+class WebServer(ABC):
+    """Serves from ``start`` to ``stop``, or for as long as a ``with`` lasts; port 0 takes any free one.
 
-    daemon_threads = True
-    block_on_close = False
+    Whatever its clients do, it has one thread, up to four more for pages that wait, and at most 128
+    connections; who takes longer than 10 s for a step is cut off.
+    """
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say what went wrong in a handler, but not that a client hung up: that is its own business."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            super().handle_error(request, client_address)
+    methods: tuple[str, ...] = ("GET", "HEAD")
+    body_bytes = 16 << 10  # the largest body of a request
 
-
-class WebThread:
-    """Serves from ``start`` to ``stop``, or for as long as a ``with`` lasts; port 0 takes any free one."""
-
-    def __init__(self, name: str, handler: type[BaseHTTPRequestHandler], *, host: str, port: int) -> None:
+    def __init__(self, name: str, *, host: str = "127.0.0.1", port: int = 0) -> None:
         try:
-            self._server = Server((host, port), handler)
+            self._socket = create_server((host, port), family=AF_INET6 if ":" in host else AF_INET)
         except OSError as error:
             raise WebError(
                 f"cannot serve {name} on {host}:{port}: {error.strerror}; choose another port, or 0 for any free one"
             ) from error
-        self.host, self.port = host, int(self._server.server_address[1])
-        self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name=name, daemon=True)
+        self.host, self.port = host, int(self._socket.getsockname()[1])
+        self.streams = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._started, self._stopping = Event(), asyncio.Event()
+
+    @abstractmethod
+    async def page(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Return the answer to a request; what waits for a lock or a disk does so by ``asyncio.to_thread``."""
 
     @property
     def url(self) -> str:
@@ -44,16 +56,62 @@ class WebThread:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
+    async def stream(self, request: web.BaseRequest, messages: AsyncIterator[str]) -> web.StreamResponse:
+        """Send server-sent events as they come, until the client is gone or the server stops."""
+        if self.streams >= MOST_STREAMS:
+            raise web.HTTPServiceUnavailable(text=f"{MOST_STREAMS} pages are open already\n")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        response.force_close()
+        connection = connection_of(request)
+        connection.is_stream = True
+        self.streams += 1
+        try:
+            await response.prepare(request)
+            if request.method != "HEAD":
+                async for message in messages:
+                    connection.step()
+                    await response.write(message.encode())
+        except ConnectionError:
+            pass  # a page was closed
+        finally:
+            self.streams -= 1
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection_of(request).begin()
+        if request.method not in self.methods:
+            raise web.HTTPMethodNotAllowed(request.method, self.methods, text=f"use {' or '.join(self.methods)}\n")
+        if (request.content_length or 0) > self.body_bytes:
+            raise web.HTTPRequestEntityTooLarge(self.body_bytes, request.content_length or 0)
+        return await self.page(request)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        finally:
+            self._started.set()  # also when it cannot start: nobody waits for it then
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(MOST_WAITING))
+        runner = web.ServerRunner(Connections(self._answer, body_bytes=self.body_bytes), shutdown_timeout=0.1)
+        await runner.setup()
+        await web.SockSite(runner, self._socket).start()
+        self._started.set()
+        await self._stopping.wait()
+        await runner.cleanup()
+
     def start(self) -> None:
         """Begin to answer."""
         self._thread.start()
+        self._started.wait()
 
     def stop(self) -> None:
         """Stop answering and free the port."""
-        if self._thread.is_alive():
-            self._server.shutdown()
+        if self._thread.is_alive() and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
-        self._server.server_close()
+        self._socket.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -63,3 +121,9 @@ class WebThread:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def connection_of(request: web.BaseRequest) -> Connection:
+    """Return the connection that a request came on."""
+    assert isinstance(request.protocol, Connection)
+    return request.protocol

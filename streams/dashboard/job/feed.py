@@ -24,7 +24,7 @@ class Feed:
     def message(self, state: State) -> str:
         """Return the news as JSON, never empty: the time is always in it."""
         news: dict[str, Any] = {}
-        with state.changed:
+        with state.lock:
             for name, section in state.sections(self.view).items():
                 found = self._news(name, section)
                 if found is not None:

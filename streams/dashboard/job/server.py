@@ -1,22 +1,18 @@
-"""The page's web server, with live updates, on a thread of its own."""
+"""The dashboard's web server: the page, its live updates, and the dead letters to look at."""
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
+import asyncio
+from collections.abc import AsyncIterator
 from importlib.resources import files
+from itertools import count
 from socket import gethostname
-from threading import Event, Lock
-from time import monotonic
-from urllib.parse import parse_qs, urlsplit
+
+from aiohttp import web
 
 from streams.dashboard.job.feed import Feed
 from streams.dashboard.job.state import PageView, State
-from streams.web import HEADERS, Access, WebError, WebThread, is_loopback
-
-log = logging.getLogger(__name__)
+from streams.web import Access, WebError, WebServer, is_loopback
 
 KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -26,12 +22,11 @@ KINDS = {
 }
 PAGES = ("page.html", "style.css", "icon.svg", "app.js", "charts.js", "format.js", "panels.js", "lag.js", "letters.js")
 ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # listened on -> can be opened
-MOST_STREAMS = 32
-AT_LEAST_S = 0.5  # between two messages to a page
-HEARTBEAT_S = 10.0  # without news, so that both ends notice a dead line
+PAUSE_S = 0.5  # between two messages to a page
+HEARTBEAT = 10  # pauses without news, so that both ends notice a dead line; less than the server gives for a step
 
 
-class DashboardServer(WebThread):
+class DashboardServer(WebServer):
     """Serves the page, its updates, and the dead letters to look at.
 
     Parameters
@@ -47,14 +42,12 @@ class DashboardServer(WebThread):
     def __init__(self, state: State, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
         if token is None and not is_loopback(host):
             raise WebError(f"{host} can be reached by others; serve it with a token, or on 127.0.0.1")
+        super().__init__("the dashboard", host=host, port=port)
         self.state, self.token = state, token
-        self.stopping = Event()
-        self.streams, self._lock = 0, Lock()
+        self.access = Access(host, self.port, token)
         folder = files("streams.dashboard")
         self.files = {f"/{name}": folder.joinpath(name).read_bytes() for name in PAGES}
         self.files["/"] = self.files.pop("/page.html")
-        super().__init__("the dashboard", handler(self), host=host, port=port)
-        self.access = Access(host, self.port, token)
 
     @property
     def url(self) -> str:
@@ -71,120 +64,50 @@ class DashboardServer(WebThread):
         named = f"[{host}]" if ":" in host else host
         return f"http://{named}:{self.port}/" + (f"?token={self.token}" if self.token else "")
 
-    def stop(self) -> None:
-        """End the streams, stop answering and free the port."""
-        self.stopping.set()
-        super().stop()
+    async def page(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Return a file, the stream of news, or dead letters, to whom it may concern."""
+        path, query = request.path, request.query
+        if self.access.matches(query.get("token", "")):
+            return self._welcome()
+        if not self.access.admits(request.headers):
+            wanted = "open the address with its token" if self.token else "use 127.0.0.1 or localhost"
+            raise web.HTTPForbidden(text=f"not for you here; {wanted}\n")
+        if path in self.files:
+            kind = KINDS["." + path.rpartition(".")[2]] if path != "/" else KINDS[".html"]
+            return web.Response(body=self.files[path], headers={"Content-Type": kind})
+        if path == "/events":
+            view = PageView(query.get("window", ""), query.get("bucket", ""))
+            return await self.stream(request, self._news(view))
+        if path == "/letters" or path.startswith("/letters/"):
+            name = path.removeprefix("/letters").strip("/")
+            found = await asyncio.to_thread(self._letters, name, query.get("reason", ""))
+            return web.json_response(found, status=404 if found is None else 200)
+        raise web.HTTPNotFound(text="not here; the page is at /\n")
 
-    def join_stream(self) -> bool:
-        """Take one of the places for open pages; return False when there is none."""
-        with self._lock:
-            if self.streams >= MOST_STREAMS:
-                return False
-            self.streams += 1
-            return True
+    def _welcome(self) -> web.Response:
+        """Put the token into a cookie and out of the address, where it would be seen and kept.
 
-    def leave_stream(self) -> None:
-        """Give the place back."""
-        with self._lock:
-            self.streams -= 1
+        A link on another site must bring it too, so it is lax: nothing can be changed here by a request.
+        """
+        cookie = f"{self.access.cookie}={self.token}; HttpOnly; SameSite=Lax; Path=/"
+        return web.Response(status=303, headers={"Set-Cookie": cookie, "Location": "/"})
 
-    def letters(self, name: str, query: dict[str, list[str]]) -> object:
+    def _letters(self, name: str, reason: str) -> object:
         """Return one dead letter by its name, or the newest ones of a reason; None when there is none."""
-        with self.state.changed:
+        with self.state.lock:
             if name:
                 return self.state.letters.open(name)
-            number = query.get("reason", [""])[0]
-            return self.state.letters.of_reason(int(number)) if number.isdecimal() else None
+            return self.state.letters.of_reason(int(reason)) if reason.isdecimal() and len(reason) < 10 else None
 
-    def follow(self, view: PageView, write: Callable[[str], None]) -> None:
-        """Write messages of server-sent events as there is news, until the server stops or the page is gone."""
+    async def _news(self, view: PageView) -> AsyncIterator[str]:
+        """Yield messages of server-sent events, whenever there is news."""
         feed, version = Feed(view), -1
-        write("retry: 1000\n\n")
-        while not self.stopping.is_set():
-            found = self.state.wait(version, HEARTBEAT_S)
-            if found == version:
-                write(": still here\n\n")
-                continue
-            version = found
-            written_at = monotonic()
-            write(f"data: {feed.message(self.state)}\n\n")
-            self.stopping.wait(max(0.0, AT_LEAST_S - (monotonic() - written_at)))
-
-
-def handler(server: DashboardServer) -> type[BaseHTTPRequestHandler]:
-    """Return the class that answers one connection for ``server``."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        server_version, sys_version = "glimpse", ""
-        timeout = 20.0  # a client that says nothing, or takes nothing, does not hold its thread
-
-        def do_GET(self) -> None:
-            if server.stopping.is_set():  # on a line that was kept open; who asks again meets who serves now
-                self.close_connection = True
-                return
-            try:
-                url = urlsplit(self.path)
-                query = parse_qs(url.query)
-            except ValueError:
-                self._answer(400, b"that is no address\n")
-                return
-            if server.token is not None and server.access.matches(query.get("token", [""])[0]):
-                self._welcome(url.path)
-            elif not server.access.admits(self.headers):
-                wanted = "open the address with its token" if server.token else "use 127.0.0.1 or localhost"
-                self._answer(403, f"not for you here; {wanted}\n".encode())
-            elif url.path in server.files:
-                kind = KINDS["." + url.path.rpartition(".")[2]] if url.path != "/" else KINDS[".html"]
-                self._answer(200, server.files[url.path], kind)
-            elif url.path == "/events":
-                self._stream(PageView(query.get("window", [""])[0], query.get("bucket", [""])[0]))
-            elif url.path == "/letters" or url.path.startswith("/letters/"):
-                found = server.letters(url.path.removeprefix("/letters").strip("/"), query)
-                self._answer(404 if found is None else 200, json.dumps(found).encode(), "application/json")
-            else:
-                self._answer(404, b"not here; the page is at /\n")
-
-        def _welcome(self, path: str) -> None:
-            """Put the token into a cookie and out of the address, where it would be seen and kept.
-
-            A link on another site must bring it too, so it is lax: nothing can be changed here by a request.
-            """
-            self.send_response(303)
-            cookie = f"{server.access.cookie}={server.token}; HttpOnly; SameSite=Lax; Path=/"
-            for name, value in {**HEADERS, "Set-Cookie": cookie, "Location": path, "Content-Length": "0"}.items():
-                self.send_header(name, value)
-            self.end_headers()
-
-        def _answer(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
-            self.send_response(status)
-            for name, value in {**HEADERS, "Content-Type": kind, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def _stream(self, view: PageView) -> None:
-            if not server.join_stream():
-                self._answer(503, f"{MOST_STREAMS} pages are open already\n".encode())
-                return
-            try:
-                self.send_response(200)
-                for name, value in {**HEADERS, "Content-Type": "text/event-stream", "Connection": "close"}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.close_connection = True
-                server.follow(view, lambda text: self._write(text.encode()))
-            except OSError:
-                log.debug("a page was closed")
-            finally:
-                server.leave_stream()
-
-        def _write(self, data: bytes) -> None:
-            self.wfile.write(data)
-            self.wfile.flush()
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Keep requests, whose addresses may hold the token, out of the log."""
-
-    return Handler
+        yield "retry: 1000\n\n"
+        for pause in count():
+            if self.state.version != version:
+                version = self.state.version
+                message = await asyncio.to_thread(feed.message, self.state)
+                yield f"data: {message}\n\n"
+            elif pause % HEARTBEAT == 0:
+                yield ": still here\n\n"
+            await asyncio.sleep(PAUSE_S)

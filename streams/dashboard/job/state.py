@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Condition
+from threading import Lock
 from typing import Any
 
 from schemas.codec import SchemaError, decode
@@ -71,7 +71,7 @@ class State:
         self.throughput = Throughput()
         self.click_delays = ClickDelays(settings.horizon_s)
         self.loop = FreshnessLoop(settings.horizon_s)
-        self.changed = Condition()  # held by whoever reads or writes; notified on news
+        self.lock = Lock()  # held by whoever reads or writes
         self.version = 0
         self._look = Look(at_ms=0)
         self._skipped: dict[str, int] = {}
@@ -82,12 +82,12 @@ class State:
 
     def add(self, look: Look) -> None:
         """Take in what a look has found."""
-        with self.changed:
+        with self.lock:
             self._look, self._trouble = look, None
             for topic, count in look.skipped.items():
                 self._skipped[topic] = self._skipped.get(topic, 0) + count
             self._take(look)
-            self._tell()
+            self.version += 1
 
     def _take(self, look: Look) -> None:
         """Let each part of the page take what it is about; one that fails is said, and the others go on."""
@@ -152,29 +152,19 @@ class State:
 
     def fail(self, words: str) -> None:
         """Note that the log cannot be read; the first time counts as the beginning of the trouble."""
-        with self.changed:
+        with self.lock:
             since = self._trouble[1] if self._trouble else int(self._clock() * 1000)
             self._trouble = words, since
-            self._tell()
+            self.version += 1
 
     def set_lag(self, report: dict[str, Any] | None, trouble: str = "") -> None:
         """Take a lag report, or the words for why there is none; the last report stays."""
-        with self.changed:
+        with self.lock:
             self._lag, self._lag_trouble = report or self._lag, trouble
-            self._tell()
-
-    def _tell(self) -> None:
-        self.version += 1
-        self.changed.notify_all()
-
-    def wait(self, version: int, timeout_s: float) -> int:
-        """Wait for news after ``version``, and return the version that is there."""
-        with self.changed:
-            self.changed.wait_for(lambda: self.version != version, timeout_s)
-            return self.version
+            self.version += 1
 
     def sections(self, view: PageView) -> dict[str, Any]:
-        """Return the parts of the page for a view; to be called while holding ``changed``."""
+        """Return the parts of the page for a view; to be called while holding ``lock``."""
         names = self.columns.names
         bucket = view.bucket if view.bucket in names else (names[0] if names else "")
         window = view.window if view.window in self.rates.timelines else self._fitting()

@@ -7,7 +7,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from streams.learn.job.rounds import Learning, in_thread
-from streams.web import CONTENT_TYPE, text_of
+from streams.web import CONTENT_TYPE, text_of, verdict
 
 STUCK_S = 60.0  # offsets that stand still for this long while there is lag
 
@@ -117,8 +117,8 @@ def add_web(app: Any, health: LearnHealth) -> None:
     def page(path: str, check: Callable[[], str | None]) -> None:
         @app.page(path)  # type: ignore[untyped-decorator]
         async def answer(view: Any, request: Any) -> Any:
-            problem = check()
-            return view.text(f"{problem or 'ok'}\n", status=503 if problem else 200)
+            status, text = verdict(check())
+            return view.text(text, status=status)
 
     page("/livez", health.live)
     page("/readyz", health.ready)

@@ -27,6 +27,9 @@ def get(server, path, headers=None):
         line.close()
 
 
+LETTERS = [f"/letters?reason={number}" for number in ("x", "9" * 5000, "-1", "%FF", "")] + ["/letters"]
+
+
 def test_every_answer_forbids_what_is_not_ours():
     with DashboardServer(state()) as server:
         for path in ("/", "/app.js", "/style.css", "/events", "/letters?reason=1", "/nothing", "/../pyproject.toml"):
@@ -35,9 +38,7 @@ def test_every_answer_forbids_what_is_not_ours():
             assert headers["X-Content-Type-Options"] == "nosniff"
         assert get(server, "/")[0] == 200
         assert get(server, "/events")[2] == b"retry: 1000\n"
-        statuses = {
-            path: get(server, path)[0] for path in ("/../run.py", "/run.py", "/letters/0-0", "/letters?reason=x")
-        }
+        statuses = {path: get(server, path)[0] for path in ("/../run.py", "/run.py", "/letters/0-0", *LETTERS)}
         assert set(statuses.values()) == {404}
 
 

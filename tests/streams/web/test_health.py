@@ -74,8 +74,7 @@ METHODS = {
     "HEAD /metrics": (200, CONTENT_TYPE, b""),
     "GET /metrics?name=x": (200, CONTENT_TYPE, b"glimpse_x 1\n"),
     "HEAD /livez": (200, "text/plain; charset=utf-8", b""),
-    "POST /metrics": (405, "text/plain; charset=utf-8", b"these pages are only read: GET or HEAD\n"),
-    "BREW /metrics": (501, "text/plain; charset=utf-8", b"501 Unsupported method ('BREW')\n"),
+    "POST /metrics": (405, "text/plain; charset=utf-8", b"use GET or HEAD\n"),
 }
 
 
