@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.commands.options import Config, note, with_buckets, writes_to
+from streams.commands.options import CommandError, Config, note, with_buckets, writes_to
 
 if TYPE_CHECKING:
     from streams.ledger import Audit
@@ -59,19 +59,25 @@ def shown(result: Audit) -> None:
 @commands.command()
 def unlearn(
     bucket: Annotated[str, typer.Option(help="Whose lists.")],
-    start: Annotated[str, typer.Option("--from", help="Lists shown from this time on (ISO, UTC)…")],
-    stop: Annotated[str, typer.Option("--to", help="…and before this one.")],
+    start: Annotated[str | None, typer.Option("--from", help="Lists shown from this time on (ISO, UTC)…")] = None,
+    stop: Annotated[str | None, typer.Option("--to", help="…and before this one.")] = None,
+    impression: Annotated[list[str] | None, typer.Option(help="Only the list of this id; may be repeated.")] = None,
+    session: Annotated[list[str] | None, typer.Option(help="Only lists of this session; may be repeated.")] = None,
+    user: Annotated[list[str] | None, typer.Option(help="Only lists of this user; may be repeated.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this only the effect is shown.")] = False,
     config: Config = None,
 ) -> None:
-    """Take back what a bucket learned from lists shown in a range of time: a bot wave, a broken logger.
+    """Take back what a bucket learned from some lists: of a range of time, of an id, a session or a user.
+
+    For a bot wave, a broken logger, or a user who wants to be forgotten. Samples know times and ids; whose a list was
+    is looked up among the impressions, and lists that those no longer hold are refused, not passed over.
 
     The lists go to the samples topic again with sign −1, so the sums are, bit by bit, as if they had never been. Lists
     that a late click could still correct are left alone, and said. Doing it twice changes nothing further.
     """
     from contextlib import closing
 
-    from streams.ledger import batches_of, effect
+    from streams.ledger import EVER_MS, Selection, batches_of, effect
     from streams.ledger.job import plan_on
     from streams.ledger.job import unlearn as work
     from streams.logs import parse_time
@@ -80,9 +86,17 @@ def unlearn(
     from streams.replay import live_snapshots
 
     settings = with_buckets(config)
-    from_ms, to_ms = parse_time(start), parse_time(stop)
+    if not (start and stop) and not (impression or session or user):
+        raise CommandError("say which lists: --from and --to, --impression, --session or --user")
+    selection = Selection(
+        -EVER_MS if start is None else parse_time(start),
+        EVER_MS if stop is None else parse_time(stop),
+        frozenset(impression or ()),
+        frozenset(session or ()),
+        frozenset(user or ()),
+    )
     with closing(KafkaSource(settings)) as source:
-        plan = plan_on(source, settings, bucket=bucket, from_ms=from_ms, to_ms=to_ms)
+        plan = plan_on(source, settings, bucket=bucket, selection=selection)
         print(plan)
         live = live_snapshots(source).get(bucket)
         if live is not None and plan.lists:
@@ -91,5 +105,5 @@ def unlearn(
         note("nothing was changed; with --yes it will be")
         return
     writes_to(settings, ["samples"])
-    done = work(settings, bucket=bucket, from_ms=from_ms, to_ms=to_ms)
+    done = work(settings, bucket=bucket, selection=selection)
     print(f"{len(done.lists)} lists were taken back; `glimpse learn` takes them out of the model")

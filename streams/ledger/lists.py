@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,14 +37,14 @@ def names(batch: SampleBatch) -> list[ListName]:
 
 
 class NetLists:
-    """Which lists shown in a range of time are learned in the net, and where the log has their last version.
+    """Which chosen lists of a range of time are learned in the net, and where the log has their last version.
 
     A correction takes the old version back and adds the new one, so the last version that was added is the one to take
     back; a list that was taken back already is not there any more.
     """
 
-    def __init__(self, from_ms: int, to_ms: int) -> None:
-        self._from_ms, self._to_ms = from_ms, to_ms
+    def __init__(self, from_ms: int, to_ms: int, *, chosen: Callable[[ListName], bool] = lambda name: True) -> None:
+        self._from_ms, self._to_ms, self._chosen = from_ms, to_ms, chosen
         self._found: dict[ListName, tuple[int, SamplePosition, int]] = {}  # net, last version added, shown at
 
     def add(self, offset: int, batch: SampleBatch) -> None:
@@ -54,7 +54,7 @@ class NetLists:
         if not inside:
             return
         names_, signs = names(batch), batch.signs_array.tolist()
-        for index in inside:
+        for index in filter(lambda index: self._chosen(names_[index]), inside):
             net, place, _ = self._found.get(names_[index], (0, SamplePosition(offset, index), 0))
             place = SamplePosition(offset, index) if signs[index] > 0 else place
             self._found[names_[index]] = net + signs[index], place, int(shown[index])

@@ -12,13 +12,14 @@ from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch
 from streams.join import Commit
 from streams.learn import samples_of
-from streams.ledger.lists import NetLists, SamplePosition, by_record, take_back
+from streams.ledger.lists import ListName, NetLists, SamplePosition, by_record, take_back
+from streams.ledger.selection import Owners, Selection
 from streams.logs import LogSource, time_text
 from streams.settings import Settings
 
 
 class UnlearnError(ValueError):
-    """A range that cannot be taken back now."""
+    """Lists that cannot be taken back now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Unlearning:
     bucket: str
     partition: int  # of the samples
     lists: list[SamplePosition]
-    remembered: int  # lists in the range that the join may still correct, and that are left alone
+    remembered: int  # selected lists that the join may still correct, and that are left alone
     again_at_ms: int  # when the youngest of those will be forgotten, by the logs' clocks
 
     def __str__(self) -> str:
@@ -47,36 +48,50 @@ def plan_unlearning(
     *,
     bucket: str,
     partition: int,
-    from_ms: int,
-    to_ms: int,
+    selection: Selection,
     commits: Mapping[int, Commit],
 ) -> Unlearning:
-    """Return the lists of a bucket shown in a range that are learned, and that no click can change any more.
+    """Return the selected lists of a bucket that are learned, and that no click can change any more.
 
-    ``partition`` is that of the bucket's samples, ``commits`` are the join's last ones. An open transaction would hide
-    what another one took back or corrected since it began, so it is waited for.
+    ``partition`` is that of the bucket's samples, ``commits`` are the join's last ones. Lists of which nobody can tell
+    any more whose they were are refused, not passed over. An open transaction would hide what another one took back or
+    corrected since it began, so it is waited for.
     """
     if bucket not in settings.buckets:
         raise UnlearnError(f"no bucket {bucket!r} in the settings; there: {', '.join(settings.buckets) or 'none'}")
-    if not from_ms < to_ms:
-        raise UnlearnError(f"the range from {time_text(from_ms)} to {time_text(to_ms)} is empty")
+    if not selection.from_ms < selection.to_ms:
+        raise UnlearnError(f"the range from {time_text(selection.from_ms)} to {time_text(selection.to_ms)} is empty")
     if not commits:
         raise UnlearnError(
             f"no join has committed on {source.where()}, so nobody knows which lists are closed for good"
         )
     forgotten = {number: min(commit.impressions.floor, commit.clicks.floor) for number, commit in commits.items()}
     source.settle("samples", partition)  # after the commits, so that all that they count is seen
-    net = NetLists(from_ms, to_ms)
+    owners = Owners(source, selection)
+    net = NetLists(selection.from_ms, selection.to_ms, chosen=owners.chosen)
     for offset, batch in read_samples(source, partition, bucket):
         net.add(offset, batch)
     lists, remembered, again_at_ms = [], 0, 0
     horizon_ms = int(settings.horizon_s * 1000)
-    for name, (position, shown_at) in net.learned().items():
+    learned = net.learned()
+    refuse_unknown(owners, {name: shown_at for name, (_, shown_at) in learned.items()}, bucket)
+    for name, (position, shown_at) in learned.items():
         if shown_at < forgotten.get(name.partition, -1):
             lists.append(position)
         else:
             remembered, again_at_ms = remembered + 1, max(again_at_ms, shown_at + horizon_ms + 1)
     return Unlearning(bucket, partition, lists, remembered, again_at_ms)
+
+
+def refuse_unknown(owners: Owners, shown_at: Mapping[ListName, int], bucket: str) -> None:
+    """Refuse lists whose session and user nobody knows any more."""
+    unknown = [at_ms for name, at_ms in shown_at.items() if owners.unknown(name)]
+    if unknown:
+        after = time_text((max(unknown) // 1000 + 1) * 1000)
+        raise UnlearnError(
+            f"{len(unknown)} lists of {bucket} are older than what impressions still hold, so nobody can tell to whom "
+            f"they were shown; say --from {after} to leave them out, or name theirs by --impression"
+        )
 
 
 def read_samples(source: LogSource, partition: int, bucket: str) -> Iterator[tuple[int, SampleBatch]]:

@@ -18,6 +18,7 @@ from traffic import DIM, K, examination, publish, traffic
 
 from streams.broker import create_topics, partition_of
 from streams.learn import samples_of
+from streams.ledger import Selection
 from streams.ledger.job import audit, unlearn
 from streams.ledger.unlearning import read_samples
 from streams.logs import Archive, ArchiveSource, parse_time, time_text
@@ -226,13 +227,13 @@ def test_a_wave_is_taken_back_while_the_learner_runs_and_the_ledger_balances(liv
     assert sum(int(number) for number in re.findall(r"(\d+) taken back", books.stdout)) == lists
 
 
-def wave(archive) -> dict[str, int]:
+def wave(archive) -> Selection:
     """A range of time in the middle of the run."""
     shown = [
         batch.shown_at_ms_array.min()
         for _, batch in read_samples(ArchiveSource(archive), partition_of("ubm", 2), "ubm")
     ]
-    return {"from_ms": int(min(shown)) + 20_000, "to_ms": int(min(shown)) + 30_000}
+    return Selection(int(min(shown)) + 20_000, int(min(shown)) + 30_000)
 
 
 def test_nothing_is_taken_back_behind_an_open_transaction(live):
@@ -252,12 +253,12 @@ def test_nothing_is_taken_back_behind_an_open_transaction(live):
         end.daemon = True
         end.start()
         begun = time.monotonic()
-        done = unlearn(settings, bucket="ubm", **wave(archive))
+        done = unlearn(settings, bucket="ubm", selection=wave(archive))
         assert time.monotonic() - begun > 2, "it waited"
         assert len(done.lists) > 30
         end.join()
         assert source.bounds("samples", partition)[1] > before
-        assert unlearn(settings, bucket="ubm", **wave(archive)).lists == []
+        assert unlearn(settings, bucket="ubm", selection=wave(archive)).lists == []
     finally:
         producer.close(timeout=10)
         source.close()

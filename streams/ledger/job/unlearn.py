@@ -1,4 +1,4 @@
-"""Taking back a bucket's lists in a range of time: samples of sign −1 on Kafka."""
+"""Taking back a bucket's lists: samples of sign −1 on Kafka."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kafka.errors import KafkaError
 from schemas.codec import encode
 from streams.broker import await_sent, partition_of, transactional
 from streams.ledger.job.commits import join_commits
+from streams.ledger.selection import Selection
 from streams.ledger.unlearning import Unlearning, batches_of, plan_unlearning
 from streams.logs import LogSource, SourceAway
 from streams.logs.job import KafkaSource
@@ -16,21 +17,20 @@ from streams.settings import Settings, Topics
 _TRANSACTION_BYTES = 16 << 20
 
 
-def plan_on(source: LogSource, settings: Settings, *, bucket: str, from_ms: int, to_ms: int) -> Unlearning:
+def plan_on(source: LogSource, settings: Settings, *, bucket: str, selection: Selection) -> Unlearning:
     """Return what would be taken back now."""
     return plan_unlearning(
         source,
         settings,
         bucket=bucket,
         partition=partition_of(bucket, source.partitions("samples")),
-        from_ms=from_ms,
-        to_ms=to_ms,
+        selection=selection,
         commits=join_commits(source),
     )
 
 
-def unlearn(settings: Settings, *, bucket: str, from_ms: int, to_ms: int) -> Unlearning:
-    """Take a range back on Kafka: write its lists to the samples topic with sign −1, and return what was done.
+def unlearn(settings: Settings, *, bucket: str, selection: Selection) -> Unlearning:
+    """Take lists back on Kafka: write them to the samples topic with sign −1, and return what was done.
 
     Lists that were taken back before are not there any more, so doing it twice, or again after it was interrupted,
     changes nothing further. Of two that run at the same time, the broker fences the first.
@@ -40,7 +40,7 @@ def unlearn(settings: Settings, *, bucket: str, from_ms: int, to_ms: int) -> Unl
         producer = transactional(settings, f"glimpse-unlearn-{bucket}", transaction_timeout_ms=60_000)
         try:
             producer.init_transactions()  # before reading: whoever was at it can write no more
-            plan = plan_on(source, settings, bucket=bucket, from_ms=from_ms, to_ms=to_ms)
+            plan = plan_on(source, settings, bucket=bucket, selection=selection)
             waiting: list[bytes] = []
             for batch in batches_of(source, plan):
                 waiting.append(encode(batch))

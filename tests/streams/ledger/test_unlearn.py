@@ -1,25 +1,26 @@
 """Taking a range back leaves, bit by bit, what training without it gives; doing it twice changes nothing."""
 
+import re
 import shutil
 from dataclasses import replace
 
 import pytest
-from replay_runs import SETTINGS, START, play
+from replay_runs import SETTINGS, START, play, rewrite
 
 from schemas.codec import decode, encode
-from schemas.records import SampleBatch
+from schemas.records import Impression, SampleBatch
 from streams.broker import partition_of
 from streams.learn import samples_of
-from streams.ledger import batches_of, effect
+from streams.ledger import Selection, batches_of, effect
 from streams.ledger.job import join_commits
 from streams.ledger.lists import NetLists, NotOnce, names, take_back
 from streams.ledger.unlearning import UnlearnError, plan_unlearning
-from streams.logs import Archive, LogBlock, LogRecord, LogWriter
+from streams.logs import Archive, LogBlock, LogRecord, LogWriter, parse_time
 from streams.logs.job import open_source
 from streams.replay import plan_of
 from streams.replay.job import replay
 
-WAVE = {"from_ms": START + 10_000, "to_ms": START + 25_000}
+WAVE = Selection(START + 10_000, START + 25_000)
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +40,18 @@ def samples(folder) -> list[SampleBatch]:
     return [decode(record.value, SampleBatch) for log in logs for block in log.read() for record in block.records()]
 
 
-def without(folder, bucket: str) -> str:
-    """The slow, obvious twin: learn every record, but only those of its lists that were not shown in the wave."""
+def in_wave(impression_id: str, shown_at_ms: int) -> bool:
+    return WAVE.from_ms <= shown_at_ms < WAVE.to_ms
+
+
+def without(folder, bucket: str, gone=in_wave) -> str:
+    """The slow, obvious twin: learn every record, but only those of its lists that are not to go."""
     model = SETTINGS.buckets[bucket].model()
     for batch in samples(folder):
         if batch.bucket == bucket:
             shown = batch.shown_at_ms_array.tolist()
             for index, at in enumerate(shown):
-                if not WAVE["from_ms"] <= at < WAVE["to_ms"]:
+                if not gone(batch.impression_ids[index], at):
                     model.learn(samples_of(batch)[index : index + 1])
     return model.sha256()
 
@@ -59,7 +64,7 @@ def learned(folder) -> dict[str, str]:
 def planned(folder, bucket, **changes):
     source = open_source(str(folder), SETTINGS)
     partition = partition_of(bucket, source.partitions("samples"))
-    options = {"commits": join_commits(source), "partition": partition, **WAVE, **changes}
+    options = {"commits": join_commits(source), "partition": partition, "selection": WAVE, **changes}
     return source, plan_unlearning(source, SETTINGS, bucket=bucket, **options)
 
 
@@ -87,6 +92,37 @@ def test_unlearning_a_range_equals_training_without_it(own, bucket):
     assert list(batches_of(source, again)) == []
 
 
+def shown_to(folder, **who: str) -> list[Impression]:
+    """The impressions of a session or a user, read from the raw log."""
+    logs = Archive(folder).logs("impressions")
+    read = (decode(record.value) for log in logs for block in log.read() for record in block.records())
+    return [one for one in read if all(getattr(one, key) == value for key, value in who.items())]
+
+
+@pytest.mark.parametrize("who", ["impression_id", "session_id", "user_id"])
+def test_lists_are_taken_back_by_id_by_session_and_by_user(own, who):
+    someone = next(one for one in shown_to(own, bucket="ubm") if one.shown_at_ms > WAVE.from_ms)
+    ids = {one.impression_id for one in shown_to(own, bucket="ubm", **{who: getattr(someone, who)})}
+    assert len(ids) == {"impression_id": 1, "session_id": 3, "user_id": 3}[who]
+    before, wanted = learned(own), without(own, "ubm", gone=lambda name, at_ms: name in ids)
+    named = frozenset([getattr(someone, who)])
+    key = {"impression_id": "impressions", "session_id": "sessions", "user_id": "users"}[who]
+    source, plan = planned(own, "ubm", selection=Selection(**{key: named}))
+    append(own, plan.partition, list(batches_of(source, plan)))
+    assert learned(own) == {**before, "ubm": wanted} != before
+
+
+def test_lists_whose_owner_nobody_knows_any_more_are_refused(own):
+    later = Selection(users=frozenset(["user-7"]))
+    for partition in range(3):
+        rewrite(own, "impressions", lambda records: records[len(records) // 2 :], partition=partition)
+    with pytest.raises(UnlearnError, match=r"lists of ubm are older .* say --from 2023-11-14T22:13:\d\dZ") as refused:
+        planned(own, "ubm", selection=later)
+    after = re.search(r"--from (\S+)", str(refused.value))[1]
+    planned(own, "ubm", selection=replace(later, from_ms=parse_time(after)))
+    planned(own, "ubm", selection=Selection(impressions=frozenset(["any"])))  # samples know the ids
+
+
 def test_an_interrupted_unlearning_is_finished_by_the_next(own):
     wanted = without(own, "ubm")
     source, plan = planned(own, "ubm")
@@ -111,7 +147,7 @@ def test_lists_that_may_still_be_corrected_are_left_alone(run):
     }
     (_, whole), (_, plan) = planned(run, "ubm"), planned(run, "ubm", commits=young)
     assert 0 < len(plan.lists) < len(whole.lists) == len(plan.lists) + plan.remembered
-    assert START + 18_000 + horizon_ms < plan.again_at_ms <= WAVE["to_ms"] + horizon_ms
+    assert START + 18_000 + horizon_ms < plan.again_at_ms <= WAVE.to_ms + horizon_ms
     assert "run it again once the logs have passed 2023-11-14T22:15" in str(plan)
 
 
@@ -128,7 +164,7 @@ def test_the_effect_is_told_before_it_happens(run):
 
 REFUSED = {
     "no such bucket": ({"bucket": "x"}, "no bucket 'x' in the settings; there: ubm, cm, pbm"),
-    "an empty range": ({"to_ms": START}, "is empty"),
+    "an empty range": ({"selection": Selection(START, START)}, "is empty"),
     "no join": ({"commits": {}}, "no join has committed"),
 }
 
