@@ -13,7 +13,7 @@ from streams.broker.port import (
     TransactionWriter,
 )
 from streams.broker.topic_checks import check_topics, fix_topics, require_topics
-from streams.broker.topics import Found, TopicsError, create_topics, describe_topics, topic_specs
+from streams.broker.topics import Found, TopicsError, create_topics, delete_topics, describe_topics, topic_specs
 from streams.broker.transactions import abandon, await_sent, commit_transaction
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "commit_transaction",
     "consumer",
     "create_topics",
+    "delete_topics",
     "describe_topics",
     "fix_topics",
     "partition_of",

@@ -115,3 +115,13 @@ def create_topics(settings: Settings) -> list[str]:
                 raise TopicsError(f"cannot create {topic['name']}: {error.__name__}: {topic['error_message']}")
         client.wait_for_topics(list(wanted))
         return list(wanted)
+
+
+def delete_topics(settings: Settings) -> None:
+    """Delete every topic whose name begins with the prefix of ``settings``; without a prefix none, since all would."""
+    with admin(settings) as client:
+        there = [
+            name for name in client.list_topics() if settings.topic_prefix and name.startswith(settings.topic_prefix)
+        ]
+        if there:
+            client.delete_topics(there)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import FrameType
+
+from streams.local import end_with_parent
 
 
 def supervise(commands: Mapping[str, Sequence[str]], *, grace_s: float = 12.0) -> int:
@@ -53,9 +54,3 @@ def end(children: Sequence[subprocess.Popen[bytes]], *, grace_s: float) -> None:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-
-
-def end_with_parent() -> None:
-    """Have the kernel end this process when its parent is killed, where the kernel can (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from kafka.errors import KafkaError
 
-from streams.broker import admin, create_topics
+from streams.broker import create_topics, delete_topics
 from streams.events import Event
 from streams.events.job import EventWriter
 from streams.join import Ledger
@@ -46,7 +46,7 @@ class LiveLoop:
         ]
         self._rankers: list[Ranker] = []
         with ExitStack() as begun:
-            begun.callback(delete_topics, self.settings)
+            begun.callback(clean_up, self.settings)
             create_topics(self.settings)
             for job in self._jobs:
                 begun.callback(end, job)
@@ -112,13 +112,10 @@ def end(job: BaseProcess) -> None:
         job.join()
 
 
-def delete_topics(settings: Settings) -> None:
+def clean_up(settings: Settings) -> None:
     """Delete the topics of a demo, or say which are left and how to delete them."""
     try:
-        with admin(settings) as client:
-            there = [name for name in client.list_topics() if name.startswith(settings.topic_prefix)]
-            if there:
-                client.delete_topics(there)
+        delete_topics(settings)
     except KafkaError as error:
         command = f"kafka-topics.sh --bootstrap-server {settings.kafka} --delete --topic '{settings.topic_prefix}.*'"
         print(f"the demo's topics could not be deleted: {error}; do it with: {command}", file=sys.stderr)

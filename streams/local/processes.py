@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,3 +25,9 @@ def one_thread_each() -> Iterator[None]:
     finally:
         for name in ours:
             del os.environ[name]
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process when its parent is killed, where the kernel can (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG

@@ -42,6 +42,11 @@ class LocalRedis(LocalServer):
         (self.folder / "redis.conf").write_text("".join(f'{key} "{value}"\n' for key, value in self.options.items()))
         return words
 
+    def empty(self) -> None:
+        """Remove every key."""
+        with redis.Redis(port=self.port, socket_timeout=5.0) as client:
+            client.flushall()
+
     def answers(self) -> bool:
         """Return whether the server answers; one that wants a password does."""
         try:

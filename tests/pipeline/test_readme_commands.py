@@ -59,8 +59,8 @@ def test_the_readmes_commands_do_what_it_says(place):
     try:
         for line in commands():
             command = line.removeprefix("glimpse ")
-            if command.startswith("experiment"):
-                command += " --help"  # minutes; tests/streams/test_experiment.py plays small ones
+            if command.startswith(("experiment", "drill")):
+                command += " --help"  # minutes; tests/streams/offline and tests/faults/test_drill.py play small ones
             if settings is not None and "--to-snapshot" in command:
                 command = re.sub(r"ubm:[\d.]+", f"ubm:{newest_version(settings)}", command)
             words = shlex.split(command) if line.startswith("cp ") else [GLIMPSE, *shlex.split(command)]

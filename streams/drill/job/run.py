@@ -1,0 +1,144 @@
+"""A drill: for each fault a load, the strike in the middle of it, and the golden run to compare with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from streams.drill.faults import Fault
+from streams.drill.job.golden import Golden, Live
+from streams.drill.job.load import Load, draw_load
+from streams.drill.job.servers import DrillError, DrillServers
+from streams.drill.job.workers import Workers
+from streams.drill.outcome import Outcome
+
+PATIENCE_S = 90.0  # after a fault; until then all must be learned, and the first load must flow
+LOOK_AGAIN_S = 0.2
+Say = Callable[[str], None]
+
+
+def run_drill(
+    servers: DrillServers,
+    faults: Sequence[Fault],
+    folder: Path,
+    *,
+    load_s: float,
+    rate: float,
+    workers: int,
+    seed: int,
+    say: Say,
+) -> Iterator[Outcome]:
+    """Yield what came of each fault, one after the other.
+
+    Before the first fault the workers prove that they learn: what is broken then was not broken by a fault.
+    """
+    with ExitStack() as ending:
+        golden = Golden(folder / "golden", servers.settings)
+        ending.callback(golden.close)
+        crew = Workers(servers.settings, folder, each=workers)
+        ending.callback(crew.close)
+        live = Live(servers.settings)
+        ending.callback(live.close)
+        drill = Drill(servers, golden, crew, live, say=say)
+        say("a load without any fault …")
+        calm = drill.play(None, load_s=min(load_s, 2.0), rate=rate, seed=seed)
+        if calm.differences:
+            raise DrillError(f"without any fault: {calm.verdict}; see the logs in {folder}")
+        for number, fault in enumerate(faults, 1):
+            say(f"{number} of {len(faults)}: {fault.kind} for {fault.for_s:g} s …")
+            yield drill.play(fault, load_s=load_s, rate=rate, seed=seed + number)
+
+
+class Drill:
+    """The parts of a running drill."""
+
+    def __init__(self, servers: DrillServers, golden: Golden, workers: Workers, live: Live, *, say: Say) -> None:
+        self.servers, self.golden, self.workers, self.live, self.say = servers, golden, workers, live, say
+
+    def play(self, fault: Fault | None, *, load_s: float, rate: float, seed: int) -> Outcome:
+        """Return what came of one fault in the middle of a load, or of a load alone."""
+        start_ms = max(int(time.time() * 1000), self.golden.now_ms + 1)
+        events = draw_load(self.servers.settings, start_ms=start_ms, load_s=load_s, rate=rate, seed=seed)
+        before, ended = self.golden.lists, self.workers.ended
+        self.golden.learn(events)
+        load = Load(self.servers.settings, events)
+        load.start()
+        try:
+            struck, hit, pending, written = fault or Fault("none", 0.0, 0.0), "", 0, 0
+            if fault is not None:
+                self._wait(start_ms / 1000 + fault.after_s - time.time())
+                written, pending = self._pending(load, before)
+                hit = self._strike(fault)
+            recovered_s, differences = self._settle(load, written)
+        finally:
+            load.end()
+        return Outcome(
+            struck, hit, pending, recovered_s, self.golden.lists, differences, ended=self.workers.ended - ended
+        )
+
+    def _pending(self, load: Load, before: int) -> tuple[int, int]:
+        """Return how many lists are written, and how many of them are not learned, as soon as there are any."""
+        while True:
+            written, learned = before + load.written, self.live.lists()
+            if learned is not None and (written > learned or not load.is_alive()):
+                return written, written - learned
+            self._wait(LOOK_AGAIN_S)
+
+    def _strike(self, fault: Fault) -> str:
+        """Carry a fault out from its beginning to its end, and return what it hit."""
+        if fault.target in ("join", "learn"):
+            return self._strike_worker(fault)
+        server = self.servers.kafka if fault.target == "kafka" else self.servers.redis
+        assert server is not None
+        hit = f"{fault.target} {server.pid}"
+        if fault.action == "empty":
+            assert self.servers.redis is not None
+            self.servers.redis.empty()
+            return hit
+        if fault.action == "kill":
+            server.kill()
+        else:
+            server.stop()
+        self._wait(fault.for_s)
+        server.start()
+        return hit
+
+    def _strike_worker(self, fault: Fault) -> str:
+        if fault.action == "kill":
+            pid = self.workers.kill(fault.target)
+            self._wait(fault.for_s, but=fault.target)
+            self.workers.tend()
+        else:
+            pid = self.workers.freeze(fault.target)
+            self._wait(fault.for_s)
+            self.workers.thaw(pid)
+        return f"{fault.target} {pid}"
+
+    def _wait(self, seconds: float, *, but: str = "") -> None:
+        until = time.monotonic() + seconds
+        while (left_s := until - time.monotonic()) > 0:
+            self.workers.tend(but=but)
+            time.sleep(min(left_s, LOOK_AGAIN_S))
+
+    def _settle(self, load: Load, written: int) -> tuple[float | None, tuple[str, ...]]:
+        """Return when what was written before the fault was learned, and what differs once all was to be learned."""
+        over, recovered_s = time.monotonic(), None
+        give_up_at = over + PATIENCE_S
+        differences: tuple[str, ...] = ("nothing was compared",)
+        while time.monotonic() < give_up_at:
+            self.workers.tend()
+            if load.error is not None:
+                raise DrillError(f"the load ended: {load.error!r}") from load.error
+            lists = self.live.lists()
+            if recovered_s is None and lists is not None and lists >= written:
+                recovered_s = time.monotonic() - over
+            if load.is_alive():
+                give_up_at = time.monotonic() + PATIENCE_S
+            else:
+                differences = self.live.differences(self.golden)
+                if not differences:
+                    break
+            time.sleep(LOOK_AGAIN_S)
+        return recovered_s, differences
