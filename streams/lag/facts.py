@@ -23,7 +23,7 @@ class Keeping(NamedTuple):
     """What a topic's config says about time."""
 
     retention_s: float | None  # None: for ever
-    by_broker: bool  # time stamps are the broker's, so that they can be compared with now
+    live: bool  # records are stamped as they are written, so that stamps can be compared with now
     compacts: bool  # records may vanish anywhere
     by_size: bool = False  # records are also deleted when there are too many
     known: bool = True  # else it is what the topic should have
@@ -48,7 +48,7 @@ class LogsView:
     ends: Mapping[TopicPartition, Sequence[OffsetAt]]
     since_ms: Mapping[TopicPartition, int]  # when a log was first looked at; ends before are read off time stamps
     held: Mapping[TopicPartition, tuple[int, str]]  # since when, and by whose transaction
-    newest_ms: Mapping[TopicPartition, int]  # of logs whose time stamps are not the broker's
+    newest_ms: Mapping[TopicPartition, int]  # of logs that were not written live
     oldest_ms: Mapping[TopicPartition, int]
 
 
@@ -113,7 +113,7 @@ def facts_of(
         exact=unread.exact,
         unread_ms=unread.first_ms,
         # a record dated far ahead must not make the others old
-        clock_ms=now_ms if keeping.by_broker else min(now_ms, look.newest_ms.get(place, now_ms)),
+        clock_ms=now_ms if keeping.live else min(now_ms, look.newest_ms.get(place, now_ms)),
         needed_ms=needed_ms,
         retention_s=keeping.retention_s,
         transaction=transaction,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def live_snapshots(source: LogSource, topic: str = "parameters") -> dict[str, Sn
     """Return the newest snapshot of each bucket on a source's parameters topic; none when it has no such topic."""
     gathered = Newest()
     for snapshot in published(source, topic):
-        gathered.add(snapshot)
+        with suppress(SnapshotCorrupt):  # it hides nothing
+            gathered.add(snapshot)
     return gathered.by_bucket
 
 

@@ -150,7 +150,7 @@ def test_a_changed_bucket_is_refused_at_start_in_one_line(started, tmp_path):
     changed = replace(settings, buckets={**settings.buckets, "full": replace(settings.buckets["full"], ridge=9.0)})
     other = Jobs(changed, tmp_path / "changed")
     assert other.start("learn").wait(15) != 0
-    [line] = other.printed().splitlines()[1:]
+    _, line = other.printed().splitlines()[1:]  # where it writes, and what is wrong
     assert "bucket 'full' is set to ridge 9.0 (snapshot: 4.0)" in line
     assert "glimpse replay" in line
 
@@ -173,7 +173,7 @@ def test_a_missing_topic_is_one_line(started, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     jobs = Jobs(replace(settings, topic_prefix="nowhere-"), tmp_path / "elsewhere")
     assert jobs.start("learn").wait(15) != 0
-    [line] = jobs.printed().splitlines()[1:]
+    _, line = jobs.printed().splitlines()[1:]
     assert "no topic 'nowhere-samples'" in line
     assert "glimpse topics" in line
 

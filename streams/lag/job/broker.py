@@ -16,9 +16,10 @@ from streams.lag.commit_records import Committed
 from streams.lag.facts import Keeping, LogState, LogsView, Unread
 from streams.lag.job.count import RecordCounter
 from streams.lag.job.logs import PATIENCE_MS, reader
-from streams.settings import Settings
+from streams.settings import Settings, Topics
 
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
+OPEN_MS = 2**63 - 1  # stamps of any time are taken
 
 
 class Broker:
@@ -48,18 +49,24 @@ class Broker:
         for name, config in self._admin.describe_configs(asked, config_filter="all")["topic"].items():
             if "retention.ms" not in config:  # without DESCRIBE_CONFIGS there is nothing; then it is as it should be
                 wanted = next(topic.config for topic in topic_specs(self._settings) if topic.name == name)
-                by_broker = wanted.get("message.timestamp.type") == "LogAppendTime"
-                found[name] = Keeping(None, by_broker, "compact" in wanted["cleanup.policy"], known=False)
+                live = self._live(name, wanted)
+                found[name] = Keeping(None, live, "compact" in wanted["cleanup.policy"], known=False)
                 continue
             kept_ms, policy = int(config["retention.ms"]["value"]), config["cleanup.policy"]["value"]
             deletes = "delete" in policy
             found[name] = Keeping(
                 kept_ms / 1000 if deletes and kept_ms >= 0 else None,
-                config["message.timestamp.type"]["value"] == "LogAppendTime",
+                self._live(name, {key: entry["value"] for key, entry in config.items()}),
                 "compact" in policy,
                 by_size=deletes and int(config["retention.bytes"]["value"]) >= 0,
             )
         return found
+
+    def _live(self, name: str, config: Mapping[str, str]) -> bool:
+        """Return whether stamps tell when a topic was written: the broker's, the join's, or those it holds near now."""
+        if config.get("message.timestamp.type") == "LogAppendTime" or name == Topics.of(self._settings).samples:
+            return True
+        return int(config.get("message.timestamp.after.max.ms", OPEN_MS)) < OPEN_MS  # a log that is loaded opens it
 
     def logs(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogState]:
         """Return where partitions begin and end."""

@@ -136,7 +136,7 @@ class LagReader:
             self._ends.note(logs, topic_ids, now_ms),
             self._ends.since_ms,
             broker.open_transactions({place: log for place, log in logs.items() if log.end < log.high}),
-            broker.newest_ms([place for place in places if not keeping[place.topic].by_broker]),
+            broker.newest_ms([place for place in places if not keeping[place.topic].live]),
             broker.oldest_ms(places),
         )
         members = broker.members([one.group for one in self.watched])
