@@ -21,7 +21,10 @@ def ledger(
     ] = "kafka",
     config: Config = None,
 ) -> None:
-    """Balance the events of each partition against what became of them; exit code 1 when something does not add up."""
+    """Balance the events of each partition against what became of them, to the rounds of each bucket's snapshot.
+
+    Exit code 1 when something does not add up, or when samples are in no snapshot 10 s after they were counted.
+    """
     from streams.ledger.job import audit
     from streams.logs.job import open_source
 
@@ -52,8 +55,10 @@ def shown(result: Audit) -> None:
                 net = count.lists - count.taken_back
                 print(
                     f"partition {number}, {bucket}: {count.lists} lists in samples, {count.corrections} corrected, "
-                    f"{count.taken_back} taken back, {net} learned"
+                    f"{count.taken_back} taken back, {net} in the net"
                 )
+    for learned in result.learned:
+        print(learned)
 
 
 @commands.command()

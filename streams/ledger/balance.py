@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streams.join import Ledger
 from streams.ledger.counts import OUTPUTS, Written
+from streams.ledger.learned import Learned
 
 
 @dataclass(slots=True)
@@ -17,6 +18,7 @@ class Audit:
     written: Written
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    learned: Sequence[Learned] = ()
 
     def check_committed(self, before: Mapping[int, Ledger], *, topic_prefix: str) -> None:
         """Hold what was written against the ledgers: those ``before`` counting at least, those after it at most."""
@@ -49,6 +51,20 @@ class Audit:
         for (topic, number), missing in gaps.items():
             if missing:
                 self.problems.append(f"{topic} {number}: {missing} offsets have no record; were they lost?")
+
+    def check_learned(self, learned: Sequence[Learned], *, live: bool) -> None:
+        """Hold the rounds of each bucket's snapshot against the samples below its stamp; ``live``, all must be learned.
+
+        Copied topics may have been copied at different times, so what waits there is only noted.
+        """
+        self.learned = learned
+        for one in learned:
+            if {"samples", "dead-letters"} <= self.written.whole and not one.balanced:
+                self.problems.append(f"{one}: that is not the same")
+            if one.waiting and live:
+                self.problems.append(f"{one.waiting} lists of {one.where} are in no snapshot; see: glimpse lag")
+            elif one.waiting:
+                self.notes.append(f"{one.waiting} lists of {one.where} are in no snapshot of this copy")
 
     def note_incomplete(self, there: Mapping[str, bool]) -> None:
         """Note the topics that were not compared, and why: ``there`` tells which topics there are."""

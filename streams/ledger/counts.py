@@ -10,6 +10,7 @@ import numpy as np
 
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, SampleBatch
+from streams.ledger.learned import SamplesLog
 from streams.ledger.lists import ListName, names
 from streams.logs import LogBlock, LogSource
 from streams.settings import EVENTS
@@ -36,13 +37,14 @@ class Written:
     dead: Counter[tuple[str, int]] = field(default_factory=Counter)  # by topic and partition of the event
     late: int = 0  # clicks, of all partitions
     whole: set[str] = field(default_factory=set)  # topics of which nothing was deleted, so that counts can be compared
+    flow: SamplesLog = field(default_factory=SamplesLog)  # the same samples, by their own partition
 
     def of(self, partition: int) -> BucketCount:
         """Return what the samples say about all buckets of a partition."""
         found = [count for (number, _), count in self.samples.items() if number == partition]
         return BucketCount(sum(count.lists for count in found), sum(count.corrections for count in found))
 
-    def add(self, topic: str, block: LogBlock) -> None:
+    def add(self, topic: str, partition: int, block: LogBlock) -> None:
         """Count the records of a block; what is neither samples nor a dead letter is passed over."""
         if topic == "late-clicks":
             self.late += len(block)
@@ -54,8 +56,11 @@ class Written:
                 continue
             if isinstance(found, SampleBatch):
                 count_samples([found], self.samples)
+                self.flow.add(partition, record.offset, found)
             elif isinstance(found, DeadLetter):
                 self.dead[found.topic, found.partition] += 1
+                if found.topic.endswith("samples"):
+                    self.flow.refuse(found)
 
 
 def count_samples(batches: Iterable[SampleBatch], counts: dict[tuple[int, str], BucketCount]) -> None:
@@ -92,7 +97,7 @@ def count_written(source: LogSource) -> Written:
             first, end = source.bounds(topic, partition)
             begins.append(first)
             for block in source.read(topic, partition, first, end):
-                written.add(topic, block)
+                written.add(topic, partition, block)
         if not any(begins):
             written.whole.add(topic)
     return written

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from schemas.codec import SchemaError, decode
 from schemas.records import DeadLetter, SampleBatch, Snapshot
+from streams.parameters import name_of
 
 
 @dataclass(slots=True)
@@ -47,17 +48,16 @@ class Learned:
         least, most = sorted((self.net - self.refused, self.net))
         return least <= rounds <= most
 
+    @property
+    def where(self) -> str:
+        """The bucket, and where its samples are."""
+        return f"samples partition {self.partition}, {self.bucket}"
+
     def __str__(self) -> str:
-        at = "no snapshot" if self.snapshot is None else f"{self.snapshot.rounds} rounds in snapshot {_version(self)}"
-        return (
-            f"samples partition {self.partition}, {self.bucket}: {self.net} lists in the net, {self.refused} dead "
-            f"letters, {at}, {self.waiting} not learned yet"
-        )
-
-
-def _version(learned: Learned) -> str:
-    assert learned.snapshot is not None
-    return f"{learned.snapshot.epoch}.{learned.snapshot.samples_offset}"
+        found = "no snapshot"
+        if self.snapshot is not None:
+            found = f"snapshot {name_of(self.snapshot)} of {self.snapshot.rounds} rounds"
+        return f"{self.where}: {found}, {self.net} lists below it, {self.refused} refused, {self.waiting} waiting"
 
 
 class SamplesLog:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+
+from schemas.records import Snapshot
 from streams.ledger.balance import Audit
 from streams.ledger.counts import OUTPUTS, count_written, gaps_of
 from streams.ledger.job.commits import join_commits
-from streams.logs import LogSource
-from streams.replay import plan_of
+from streams.logs import ArchiveSource, LogSource
+from streams.logs.job import KafkaSource
+from streams.replay import live_snapshots, plan_of, snapshots_in
 from streams.replay.job import replay
 from streams.settings import Settings
+
+LEARNED_WITHIN_S = 10.0  # of being written, samples are in a snapshot
 
 
 def audit(source: LogSource, settings: Settings) -> Audit:
@@ -27,4 +34,32 @@ def audit(source: LogSource, settings: Settings) -> Audit:
         result = Audit(replay(plan).ledgers, count_written(source), notes=notes)
         result.check_rejoined(gaps_of(source))
     result.note_incomplete({topic: source.has(topic) for topic in OUTPUTS})
+    _check_learned(result, source, settings)
     return result
+
+
+def _check_learned(result: Audit, source: LogSource, settings: Settings) -> None:
+    """Follow the samples into the snapshots; learners that are at work get a moment for what was just written."""
+    live, give_up_at = isinstance(source, KafkaSource), time.monotonic() + LEARNED_WITHIN_S
+    while True:
+        snapshots = _snapshots(source, settings)
+        if snapshots is None:
+            result.notes.append("parameters was not compared: it is not there")
+            return
+        learned = result.written.flow.learned(snapshots, settings.buckets)
+        if not live or time.monotonic() > give_up_at or not any(one.waiting for one in learned):
+            result.check_learned(learned, live=live)
+            return
+        time.sleep(0.5)
+
+
+def _snapshots(source: LogSource, settings: Settings) -> Mapping[str, Snapshot] | None:
+    """Return the newest snapshots of this very samples topic, from where the source has them; None when it has none."""
+    if source.has("parameters"):
+        found = live_snapshots(source)
+    elif isinstance(source, ArchiveSource) and (source.archive.path / "snapshots").is_dir():
+        found = snapshots_in(source.archive.path / "snapshots", settings.buckets)
+    else:
+        return None
+    topic_id = source.topic_id("samples")
+    return {name: snapshot for name, snapshot in found.items() if snapshot.samples_topic_id == topic_id}

@@ -44,14 +44,20 @@ def test_a_whole_run_balances(own):
     corrections = sum(ledger.corrections for ledger in result.ledgers.values())
     assert sum(count.corrections for count in result.written.samples.values()) == corrections > 0
     assert {bucket for _, bucket in result.written.samples} == set(SETTINGS.buckets)
+    assert {one.bucket: one.snapshot.rounds for one in result.learned} == {
+        one.bucket: one.net for one in result.learned
+    }
+    assert sum(one.net for one in result.learned) == LISTS
 
 
 def test_a_lost_sample_is_named_with_its_partition_and_counts(own):
     rewrite(own, "samples", lambda records: records[:1] + records[2:])
     problems = audited(own).problems
-    assert problems
-    assert all("lists in samples, the ledger says" in problem for problem in problems)
+    *ledgers, snapshot = problems
+    assert ledgers
+    assert all("lists in samples, the ledger says" in problem for problem in ledgers)
     assert problems[0].startswith("partition ")
+    assert snapshot.endswith("that is not the same"), "the snapshot still has what the samples have lost"
 
 
 def test_a_sample_that_is_there_twice_is_named(own):
