@@ -233,6 +233,21 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinStart:
+    """Where the join began, one decision for all partitions."""
+
+    impressions_topic_id: str
+    clicks_topic_id: str
+    impressions: list[int]  # the first offset of each partition; -1: it had begun before this was written
+    clicks: list[int]
+
+    @property
+    def topic_ids(self) -> tuple[str, str]:
+        """Of impressions and clicks."""
+        return self.impressions_topic_id, self.clicks_topic_id
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetter:
     """What was refused, and why."""
 
@@ -245,4 +260,4 @@ class DeadLetter:
     reason: str
 
 
-Record = Impression | Click | SampleBatch | Snapshot | Progress | DeadLetter
+Record = Impression | Click | SampleBatch | Snapshot | Progress | JoinStart | DeadLetter

@@ -115,10 +115,11 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
 
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         """Return what the group has committed, waiting for transactions that are still under way."""
-        found = {
-            place: self._consumer.committed(place, metadata=True, timeout_ms=COMMITTED_MS) for place in list(places)
-        }
-        return {place: GroupOffset(entry.offset, entry.metadata) if entry else None for place, entry in found.items()}
+        wanted = list(places)
+        # all in one request; the public way asks for one partition at a time
+        found = self._consumer._coordinator.fetch_committed_offsets(wanted, timeout_ms=COMMITTED_MS) if wanted else {}
+        entries = {place: found.get(place) for place in wanted}
+        return {place: GroupOffset(entry.offset, entry.metadata) if entry else None for place, entry in entries.items()}
 
     def end(self, place: TopicPartition) -> int | None:
         """Return the log's end as the broker last told with a fetch."""

@@ -14,18 +14,26 @@ commands = typer.Typer()
 
 From = Annotated[
     str | None,
-    typer.Option("--from", help="Where to begin when the group has no place yet: earliest, latest or an ISO time."),
+    typer.Option(
+        "--from", help="Where a join that never began begins: earliest, latest or an ISO time; no effect later."
+    ),
+]
+Anew = Annotated[
+    bool,
+    typer.Option(
+        "--anew", help="Begin refused partitions again by --from: for one run, as it loses or repeats events."
+    ),
 ]
 
 
 @commands.command()
-def join(start: From = None, config: Config = None) -> None:
+def join(start: From = None, anew: Anew = False, config: Config = None) -> None:
     """Join impressions and clicks into samples, exactly once, until SIGTERM."""
     from streams.join.job import run_join
 
     settings = with_buckets(config)
     writes_to(settings, ("samples", "late-clicks", "dead-letters"))
-    raise typer.Exit(run_join(settings, start=start))
+    raise typer.Exit(run_join(settings, start=start, anew=anew))
 
 
 @commands.command()

@@ -7,14 +7,11 @@ from dataclasses import replace
 import pytest
 from jobs import wait_until
 from joined import BUCKETS, Net, Reader, commits, events, joining, lists_wanted, load
-from kafka import KafkaConsumer, TopicPartition
-from kafka.structs import OffsetAndMetadata
 
 from schemas.codec import decode
 from schemas.records import Click
 from streams.broker import TopicsError
 from streams.join.job import run_join
-from streams.join.job.start import JoinRefused
 from streams.settings import Topics
 from streams.web import Health
 
@@ -102,43 +99,6 @@ def test_a_click_beyond_the_horizon_is_kept_apart(settings, net):
     assert decode(found.value) == late
     assert found.key == late.session_id.encode()
     assert total(settings, "late") == 1
-
-
-def test_without_a_commit_it_refuses_to_guess(settings, net):
-    with (
-        pytest.raises(JoinRefused, match=r"no committed offset.*--from earliest.*repeats.*--from latest loses"),
-        joining(settings, start=None) as job,
-    ):
-        wait_until(job.stopping.is_set, timeout_s=20)
-    with pytest.raises(JoinRefused, match="wanted earliest, latest or a time"):
-        joining(settings, start="yesterday").__enter__()
-
-
-def test_a_topic_made_anew_is_refused_until_told_where_to_begin(settings, net):
-    load(settings, *events(200, seed=6))
-    with joining(settings):
-        wait_until(lambda: len(net.now()) == 200, timeout_s=60)
-    recommit(settings, lambda metadata: metadata.replace('"topic":"', '"topic":"not-'))
-    with pytest.raises(JoinRefused, match="other topic id"), joining(settings, start=None) as job:
-        wait_until(job.stopping.is_set, timeout_s=20)
-    recommit(settings, lambda metadata: "by hand")
-    with pytest.raises(JoinRefused, match="not committed by a join"), joining(settings, start=None) as job:
-        wait_until(job.stopping.is_set, timeout_s=20)
-    newer = events(100, seed=7, old_s=3_000)
-    load(settings, *newer)
-    with joining(settings, start=str(int((time.time() - 3_010) * 1000))):
-        wait_until(lambda: len(net.now()) == 300, timeout_s=60)
-
-
-def recommit(settings, change):
-    """Change the metadata of every committed offset."""
-    topics, group = Topics.of(settings), f"{settings.topic_prefix}glimpse-join"
-    consumer = KafkaConsumer(**settings.kafka_client(), group_id=group, enable_auto_commit=False)
-    places = [TopicPartition(topic, p) for topic in (topics.impressions, topics.clicks) for p in range(2)]
-    consumer.assign(places)
-    found = {place: consumer.committed(place, metadata=True) for place in places}
-    consumer.commit({place: OffsetAndMetadata(at.offset, change(at.metadata), -1) for place, at in found.items()})
-    consumer.close()
 
 
 def test_missing_topics_are_one_clear_line(settings):

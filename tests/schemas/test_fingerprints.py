@@ -5,7 +5,7 @@ import json
 import pytest
 
 from schemas.known import SCHEMAS, writer_of
-from schemas.records import Click, DeadLetter, Impression, Progress, SampleBatch, Snapshot
+from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, SampleBatch, Snapshot
 from schemas.strict import SchemaError
 
 # as Apache Avro's own tests have them
@@ -27,6 +27,7 @@ OURS = {
     SampleBatch: 0xFD72B23E82537382,
     Snapshot: 0xD17D5B604F63504D,
     Progress: 0x5055EBAA1BDD1B8,
+    JoinStart: 0x1DB760A275A01A28,
     DeadLetter: 0x95936E33A112C389,
 }
 

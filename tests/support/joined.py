@@ -32,9 +32,9 @@ def load(settings, impressions, clicks):
 
 
 @contextmanager
-def joining(settings, start="earliest"):
+def joining(settings, start="earliest", **options):
     """Run a join until the block ends; an error of its thread is raised here."""
-    job, errors = JoinJob(settings, KafkaBroker(settings), start=start), []
+    job, errors = JoinJob(settings, KafkaBroker(settings), start=start, **options), []
 
     def work():
         try:

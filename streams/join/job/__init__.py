@@ -1,5 +1,5 @@
 """The join as a Kafka job: transactions, partitions, health."""
 
-from streams.join.job.worker import run_join
+from streams.join.job.run import run_join
 
 __all__ = ["run_join"]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from streams.join.checkpoint import Checkpoint
 from streams.join.clock import LogClock
 from streams.join.commit import Commit
+from streams.join.job.writer import Outgoing, outgoing
 from streams.join.session_join import SessionJoin
+from streams.settings import Topics
 
-QUIET_S = 0.3  # a log that was read to its end and stays silent for this long closes lists by the wall clock
+QUIET_S = 0.3  # a log that was read to its end and stays silent for this long closes lists by the idle time
+IDLE_MARGIN_S = 60.0  # and for this long, has lists forgotten by it: how late a record may still be stamped
 PATIENCE_S = 1.0  # how long a log waits for the other one, which should have records and gives none
+MOST_TRIES = 5  # to commit one checkpoint; then it is made anew from the log, and smaller
 CLOCKS_EVERY_S = 5.0  # how often a commit is renewed when only clocks have moved
 AHEAD_MS = 2_000  # how far one log may run ahead of the other while there is a backlog
 
@@ -79,6 +83,14 @@ class InputLog:
         return count > 0
 
 
+class Pending(NamedTuple):
+    """An encoded checkpoint, kept until it is known to be committed."""
+
+    checkpoint: Checkpoint
+    entries: Entries
+    records: list[Outgoing]
+
+
 class PartitionJoin:
     """The join of one partition with its two logs."""
 
@@ -87,6 +99,8 @@ class PartitionJoin:
         self.impressions = InputLog(join.impressions, join.add_impressions, resume.impressions.processed, now)
         self.clicks = InputLog(join.clicks, join.add_clicks, resume.clicks.processed, now)
         self.committed: Entries | None = None  # what the broker has of this partition
+        self.pending: Pending | None = None
+        self.tries = 0  # how often what is pending was found not to have been committed
         self.moved_to = resume.impressions.processed, resume.clicks.processed  # by what it has
         self.committed_at = now()
 
@@ -121,24 +135,61 @@ class PartitionJoin:
             return log
         return log if self._now() - other.heard_at > PATIENCE_S else None
 
-    def closing_clock(self, now_ms: int) -> int:
-        """Return the time by which lists close: that of the slower log, or the wall clock's where all is quiet."""
-        quiet_before = self._now() - QUIET_S
-        return min(now_ms if log.at_end and log.heard_at < quiet_before else log.clock.clock for log in self.logs)
+    def idle_ms(self) -> int:
+        """Return the time that a silent log has come to: what either log's clock says, and the time since it was read.
 
-    def is_due(self, checkpoint: Checkpoint, entries: Entries) -> bool:
-        """Return whether a checkpoint is worth a transaction: something to write, or a log that was read on."""
+        Never a worker's own idea of the time of day, which may be a day ahead.
+        """
+        now = self._now()
+        return max(log.clock.clock + int(1000 * (now - log.heard_at)) for log in self.logs)
+
+    def closing_clock(self) -> int:
+        """Return the time by which lists close: that of the slower log, or the idle time where all is quiet."""
+        quiet_before, idle_ms = self._now() - QUIET_S, self.idle_ms()
+        return min(idle_ms if log.at_end and log.heard_at < quiet_before else log.clock.clock for log in self.logs)
+
+    def silent(self, log: InputLog) -> bool:
+        """Return whether a log has been silent for so long that what it gets next will bear a later time."""
+        return not self.join.rebuilding and log.at_end and self._now() - log.heard_at > IDLE_MARGIN_S
+
+    def note_silence(self, ends: Sequence[int]) -> None:
+        """Let lists be forgotten although a log is silent, if these are the ends of the logs just now."""
+        idle_ms = self.idle_ms() - int(1000 * IDLE_MARGIN_S)
+        impressions_ms, clicks_ms = (
+            idle_ms if self.silent(log) and log.fetched_to >= end else None
+            for log, end in zip(self.logs, ends, strict=True)
+        )
+        self.join.idle(impressions_ms=impressions_ms, clicks_ms=clicks_ms)
+
+    def prepare(self, topics: Topics, topic_ids: tuple[str, str], *, most_bytes: int) -> None:
+        """Take a checkpoint, if the last one is out and this one is worth a transaction."""
+        if self.pending is not None or self.join.rebuilding:
+            return
+        checkpoint = self.join.checkpoint(self.closing_clock(), most_bytes=most_bytes)
+        entries = checkpoint.commit.encode(topic_ids)
+        if self._is_due(checkpoint, entries):
+            self.pending = Pending(checkpoint, entries, list(outgoing(checkpoint, topics)))
+
+    def _is_due(self, checkpoint: Checkpoint, entries: Entries) -> bool:
+        """Return whether there is something to write, or a log was read on."""
         if checkpoint.samples or checkpoint.dead_letters or checkpoint.late_clicks or self.committed is None:
             return True
         if (checkpoint.commit.impressions.processed, checkpoint.commit.clicks.processed) != self.moved_to:
             return True
         return entries != self.committed and self._now() - self.committed_at > CLOCKS_EVERY_S
 
-    def written(self, checkpoint: Checkpoint, entries: Entries) -> None:
-        """Note that a checkpoint is committed."""
-        self.committed, self.committed_at = entries, self._now()
+    def written(self) -> Checkpoint:
+        """Note that what was pending is committed, and return it."""
+        assert self.pending is not None
+        checkpoint, self.committed, _ = self.pending
+        self.pending, self.tries, self.committed_at = None, 0, self._now()
         self.moved_to = checkpoint.commit.impressions.processed, checkpoint.commit.clicks.processed
+        return checkpoint
 
-    def checkpoint(self, now_ms: int, *, most_bytes: int) -> Checkpoint:
-        """Return what is to be written now; of the lists that close, so many bytes."""
-        return self.join.checkpoint(self.closing_clock(now_ms), most_bytes=most_bytes)
+    def still_at(self, committed: Entries) -> bool:
+        """Return whether this join goes on from what the broker has now; what is pending may have taken effect."""
+        if self.pending is not None and committed == self.pending.entries:
+            self.written()
+        if self.pending is not None:
+            self.tries += 1
+        return committed == self.committed and self.tries <= MOST_TRIES

@@ -1,17 +1,20 @@
-"""Where each partition's join begins: at its committed offsets, or where --from says."""
+"""Where a partition's join goes on: by its commit, or a refusal with the ways out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from kafka import TopicPartition
 
-from streams.broker import GroupConsumer
+from streams.broker import GroupOffset
 from streams.join.commit import BadCommit, Commit
 
 CHOICES = "earliest, latest or a time (ISO 8601, or milliseconds since 1970)"
+
+Inputs = tuple[TopicPartition, TopicPartition]  # impressions and clicks of one partition
+CommittedNow = Mapping[TopicPartition, GroupOffset | None]
+Bounds = Mapping[TopicPartition, tuple[int, int]]
 
 
 class JoinRefused(RuntimeError):
@@ -35,42 +38,44 @@ def parse_start(start: str | None) -> str | int | None:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def resume_from(
-    consumer: GroupConsumer,
-    inputs: tuple[TopicPartition, TopicPartition],
-    committed: tuple[Any, Any],
-    topic_ids: tuple[str, str],
-    *,
-    rules: str,
-    start: str | int | None,
-) -> tuple[Commit, str]:
-    """Return the commit to go on from and how it was found; refuse if there is none and nobody said where to begin."""
-    why = f"partition {inputs[0].partition} has no committed offset (they expire a week after a group has gone)"
-    if None not in committed:
-        try:
-            commit, made_for = Commit.decode(*committed)
-            if made_for == topic_ids:
-                return commit, "its commit"
-            why = f"{inputs[0].topic} or {inputs[1].topic} was made anew since the last commit (other topic id)"
-        except BadCommit as error:
-            why = str(error)
-    if start is None:
+def commit_of(inputs: Inputs, committed: CommittedNow, bounds: Bounds, topic_ids: tuple[str, str]) -> Commit:
+    """Return the commit of a partition that has begun, or refuse one that cannot be gone on from."""
+    number = inputs[0].partition
+    found = committed[inputs[0]], committed[inputs[1]]
+    if found[0] is None or found[1] is None:
+        missing = " and ".join(place.topic for place, entry in zip(inputs, found, strict=True) if entry is None)
         raise JoinRefused(
-            f"{why}; say where to begin: --from earliest joins all that the topics hold, and repeats what is in "
-            "samples already; --from latest loses what was written before now; --from TIME loses what came before it "
-            "and repeats what was joined after it"
+            f"partition {number} has begun before, and has no committed offset on {missing}; offsets expire a week "
+            f"after a group has gone; {ways_out()}"
         )
-    offsets = _offsets(consumer, inputs, start)
-    return Commit.beginning(
-        rules, impressions=offsets[inputs[0]], clicks=offsets[inputs[1]]
-    ), f"--from {start}, as {why}"
+    try:
+        commit, made_for = Commit.decode(found[0], found[1])
+    except BadCommit as error:
+        raise JoinRefused(f"partition {number}: {error}; {ways_out()}") from error
+    if made_for != topic_ids:
+        raise JoinRefused(
+            f"partition {number}: {inputs[0].topic} or {inputs[1].topic} was made anew since the last commit (other "
+            f"topic id); {ways_out()}"
+        )
+    for place, part in zip(inputs, (commit.impressions, commit.clicks), strict=True):
+        first, end = bounds[place]
+        if part.place.offset < first:
+            raise JoinRefused(
+                f"partition {number}: {place.topic} begins at {first}, and events from {part.place.offset} are still "
+                f"needed: they were deleted; keep the topic longer; {ways_out()}"
+            )
+        if part.processed > end:
+            raise JoinRefused(
+                f"partition {number}: {place.topic} ends at {end}, and was joined to {part.processed}: the log has "
+                f"lost records; {ways_out()}"
+            )
+    return commit
 
 
-def _offsets(
-    consumer: GroupConsumer, inputs: tuple[TopicPartition, TopicPartition], start: str | int
-) -> Mapping[TopicPartition, int]:
-    bounds = consumer.bounds(inputs)
-    if isinstance(start, str):
-        return {place: bounds[place][start == "latest"] for place in inputs}
-    found = consumer.offsets_at(inputs, start)
-    return {place: bounds[place][1] if (at := found[place]) is None else at for place in inputs}
+def ways_out() -> str:
+    """Return what somebody can do about a partition that is refused."""
+    return (
+        "the other partitions go on; to begin this one again, run once with --anew and --from: earliest joins all "
+        "that the topics hold, and repeats what is in samples already; latest loses what was written before now; TIME "
+        "loses what came before it and repeats what was joined after it"
+    )

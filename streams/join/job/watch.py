@@ -20,6 +20,7 @@ class JoinWatch:
     def __init__(self, joins: Mapping[int, PartitionJoin], *, wait_s: float = 600.0, lateness_s: float = 600.0) -> None:
         self._joins = joins
         self.assigned = False
+        self.refused: Mapping[int, str] = {}
         self._turned_at, self._shown_at = time.monotonic(), -SHOW_EVERY_S
         self._stood: dict[int, tuple[int, float]] = {}  # offsets joined, and since when no more
         self.figures = JoinMetrics(wait_s=wait_s, lateness_s=lateness_s)
@@ -62,7 +63,9 @@ class JoinWatch:
     def ready(self) -> str | None:
         """Return what is missing before every assigned partition is joined, or None."""
         if not self.assigned:
-            return "the group has not assigned partitions yet"
+            return "the group has not assigned partitions yet, or some have not begun"
+        if self.refused:
+            return "refused: " + "; ".join(self.refused.values())
         rebuilding = [
             partition for partition, partition_join in list(self._joins.items()) if partition_join.join.rebuilding
         ]

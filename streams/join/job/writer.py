@@ -1,9 +1,9 @@
-"""Checkpoints as Kafka transactions: all that they hold and the offsets it comes from, or nothing."""
+"""One Kafka transaction of the join: all that its checkpoints hold and the offsets it comes from, or nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from kafka import TopicPartition
 
@@ -14,32 +14,72 @@ from streams.logs import cut_to_fit
 from streams.settings import Topics
 
 PATIENCE_MS = 10_000
+LEAST_BYTES, MOST_BYTES = 1 << 20, 32 << 20  # of one transaction
+QUICK_S, SLOW_S = 1.0, 3.0
+
+
+class Outgoing(NamedTuple):
+    """One encoded record, and where it goes."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None = None
+
+
+def outgoing(checkpoint: Checkpoint, topics: Topics) -> Iterator[Outgoing]:
+    """Yield all that a checkpoint writes."""
+    for batch in checkpoint.samples:
+        yield Outgoing(topics.samples, batch.bucket.encode(), encode(batch))
+    for letter in checkpoint.dead_letters:
+        key = f"{letter.topic}-{letter.partition}".encode()
+        yield Outgoing(topics.dead_letters, key, encode(cut_to_fit(letter)))
+    for click in checkpoint.late_clicks:
+        yield Outgoing(topics.late_clicks, click.key, click.value, click.timestamp)
 
 
 class JoinWriter:
     """The transactional producer of one join process; after any error it is dropped and another one made."""
 
-    def __init__(self, broker: BrokerPort, name: str, topics: Topics) -> None:
-        self._topics = topics
+    def __init__(self, broker: BrokerPort, name: str) -> None:
         self._writer = broker.writer(name, patience_ms=PATIENCE_MS)
 
-    def write(
-        self, checkpoints: Iterable[Checkpoint], offsets: Mapping[TopicPartition, GroupOffset], member: Any
-    ) -> None:
-        """Write ``checkpoints`` and commit ``offsets``, which only takes effect while ``member`` is in the group."""
-        writer, topics = self._writer, self._topics
-        writer.begin()
-        for checkpoint in checkpoints:
-            for batch in checkpoint.samples:
-                writer.send(topics.samples, key=batch.bucket.encode(), value=encode(batch))
-            for letter in checkpoint.dead_letters:
-                key = f"{letter.topic}-{letter.partition}".encode()
-                writer.send(topics.dead_letters, key=key, value=encode(cut_to_fit(letter)))
-            for click in checkpoint.late_clicks:
-                writer.send(topics.late_clicks, key=click.key, value=click.value, timestamp_ms=click.timestamp)
-        writer.send_offsets(offsets, member)
-        writer.commit()
+    def write(self, records: Iterable[Outgoing], offsets: Mapping[TopicPartition, GroupOffset], member: Any) -> None:
+        """Write ``records`` and commit ``offsets``, which only takes effect while ``member`` is in the group."""
+        self._writer.begin()
+        for topic, key, value, timestamp_ms in records:
+            self._writer.send(topic, key=key, value=value, timestamp_ms=timestamp_ms)
+        if offsets:
+            self._writer.send_offsets(offsets, member)
+        self._writer.commit()
 
     def close(self) -> None:
         """Let go of the producer; a transaction that is still open is aborted by the next one, or by its timeout."""
         self._writer.abandon()
+
+
+class Pace:
+    """How many bytes one transaction may hold: half as many when one fails or is slow, twice as many when it is quick.
+
+    A transaction must end within 10 s. The least that is tried is 1 MB, as much as a single record may take, so that
+    the slowest link that works carries 0.1 MB/s.
+
+    >>> pace = Pace()
+    >>> for seconds in (0.1, 0.1, 5.0): pace.took(seconds)
+    >>> pace.bytes >> 20
+    2
+    """
+
+    def __init__(self) -> None:
+        self.bytes = LEAST_BYTES
+
+    def took(self, seconds: float) -> None:
+        """Note how long a transaction took."""
+        if seconds < QUICK_S:
+            self.bytes = min(MOST_BYTES, self.bytes * 2)
+        elif seconds > SLOW_S:
+            self.failed()
+
+    def failed(self) -> None:
+        """Note one that failed."""
+        self.bytes = max(LEAST_BYTES, self.bytes // 2)

@@ -1,0 +1,60 @@
+"""The join as a process: joins until SIGTERM, with health and metrics on a port."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+
+from streams.broker import KafkaBroker, require_topics
+from streams.join.job.worker import JoinJob
+from streams.settings import Settings
+from streams.web import Health
+
+log = logging.getLogger(__name__)
+
+OVERHEAD_BYTES = 260  # of a list, beside its positions: id, dictionary entry and the columns of whole lists
+REREAD_RATE = 40_000  # impressions a second
+LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
+
+
+def run_join(settings: Settings, *, start: str | None = None, anew: bool = False) -> int:
+    """Join until SIGTERM or Ctrl-C; return the exit code."""
+    require_topics(settings)  # before there is a log: what cannot work is said in one line
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("streams").setLevel(logging.INFO)
+    job = JoinJob(settings, KafkaBroker(settings), start=start, anew=anew)
+
+    def stop(number: int, frame: object) -> None:
+        if not job.stopping.is_set():
+            job.stopping.set()
+            # While the broker is away a commit would wait for it. Leaving without one is safe: it is what a kill does.
+            last = threading.Timer(LEAVE_WITHIN_S, os._exit, args=(0,))
+            last.daemon = True
+            last.start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    log.info(costs(settings))
+    watch, host, port = job.watch, settings.web_host, settings.join_web_port
+    with Health(live=watch.live, ready=watch.ready, metrics=watch.metrics, host=host, port=port) as health:
+        log.info("health and metrics on %s", health.url)
+        job.run()
+    return 0
+
+
+def costs(settings: Settings) -> str:
+    """Return what the join will take, in one line.
+
+    >>> from streams.settings import Bucket
+    >>> costs(Settings(buckets={"main": Bucket("main")}))
+    'each 1000 impressions/s take about 1.1 GB of memory, and a restart at most 68 s: horizon 1200 s, 0.9 KB a list'
+    """
+    # A list of one horizon ago may have taken a click that is still needed, and so be needed itself to explain it.
+    reread_s = 2 * settings.horizon_s + settings.future_s
+    list_kb = max(OVERHEAD_BYTES + b.positions * (4 * b.dim + 16) for b in settings.buckets.values()) / 1000
+    return (
+        f"each 1000 impressions/s take about {list_kb * settings.horizon_s / 1000:.1f} GB of memory, and a restart "
+        f"at most {reread_s * 1000 / REREAD_RATE:.0f} s: horizon {settings.horizon_s:g} s, {list_kb:.1f} KB a list"
+    )

@@ -1,0 +1,136 @@
+"""Where the partitions begin: one decision for all of them, made once and written down."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any
+
+from kafka import TopicPartition
+
+from schemas.codec import encode
+from schemas.records import JoinStart
+from streams.broker import BrokerPort, GroupConsumer, GroupOffset
+from streams.join.commit import Commit
+from streams.join.job.records import START_KEY, JoinRecords
+from streams.join.job.start import Bounds, CommittedNow, Inputs, JoinRefused, commit_of, parse_start
+from streams.join.job.writer import JoinWriter, Outgoing
+from streams.settings import Topics
+
+log = logging.getLogger(__name__)
+
+BEGUN_BEFORE = -1  # in a JoinStart, for a partition that had a commit already
+
+
+class Starts:
+    """Knows where partitions begin; whoever has partition 0 decides for those that have not begun.
+
+    A partition has begun when the JoinStart on the parameters topic counts it. From then on its commit says where it
+    stands, and a commit that is missing or foreign is refused: beginning again would lose or repeat events.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerPort,
+        topics: Topics,
+        *,
+        start: str | None,
+        anew: bool,
+        rules: str,
+        now: Callable[[], float],
+    ) -> None:
+        self._broker, self._topics, self._rules = broker, topics, rules
+        self._start, self._anew = parse_start(start), anew
+        if anew and start is None:
+            raise JoinRefused("--anew begins partitions again: say with --from where")
+        self._records = JoinRecords(broker, topics.parameters, now=now)
+        self._partitions = 0
+        self.topic_ids = ("", "")  # of impressions and clicks, as they are now
+
+    def look(self) -> bool:
+        """Look which topics there are; return whether they were made anew since the last look."""
+        found, before = self._broker.topics(self._topics.events), self.topic_ids
+        self._partitions = min((topic.partitions for topic in found.values()), default=0)
+        self.topic_ids = found[self._topics.impressions].topic_id, found[self._topics.clicks].topic_id
+        return self.topic_ids != before
+
+    def inputs(self, partition: int) -> Inputs:
+        """Return the two logs of a partition."""
+        return TopicPartition(self._topics.impressions, partition), TopicPartition(self._topics.clicks, partition)
+
+    def decide(self, consumer: GroupConsumer, writer: JoinWriter, member: Any) -> None:
+        """Write where every partition begins that has not begun yet, in one transaction: all of them or none."""
+        inputs = [self.inputs(number) for number in range(self._partitions)]
+        committed = consumer.committed(chain(*inputs))  # first: whoever was deciding has then ended
+        begun = self._records.start()
+        if begun is not None and begun.topic_ids != self.topic_ids:
+            if not self._anew:
+                return  # each partition is refused when it is opened
+            begun = None
+        if begun is not None:
+            starts = [(0, 0)] * (len(inputs) - len(begun.impressions))  # partitions that were added
+        elif any(committed.values()):  # it began before there were such records
+            starts = [(BEGUN_BEFORE, BEGUN_BEFORE)] * len(inputs)
+        else:
+            starts = self._first(consumer, inputs)
+        if not starts:
+            return
+        new, offsets = inputs[len(inputs) - len(starts) :], dict[TopicPartition, GroupOffset]()
+        for places, (impressions, clicks) in zip(new, starts, strict=True):
+            if impressions != BEGUN_BEFORE and not any(committed[place] for place in places):
+                commit = Commit.beginning(self._rules, impressions=impressions, clicks=clicks)
+                entries = commit.encode(self.topic_ids)
+                offsets |= {place: GroupOffset(*entry) for place, entry in zip(places, entries, strict=True)}
+        marker = Outgoing(self._topics.parameters, START_KEY, encode(extended(begun, self.topic_ids, starts)))
+        writer.write([marker], offsets, member)
+        log.info("partitions %s begin", [places[0].partition for places in new])
+
+    def _first(self, consumer: GroupConsumer, inputs: list[Inputs]) -> list[tuple[int, int]]:
+        if self._start is None:
+            raise JoinRefused(
+                "this join never began; say where: --from earliest joins all that the topics hold, --from latest "
+                "loses what was written before now, --from TIME what came before it; later starts go on where they "
+                "stopped, whatever --from says"
+            )
+        offsets = self._offsets(self._start, consumer, chain(*inputs))
+        return [(offsets[impressions], offsets[clicks]) for impressions, clicks in inputs]
+
+    def has_begun(self, partition: int) -> bool:
+        """Return whether a partition without any commit has begun all the same: then the commit was lost."""
+        begun = self._records.start()
+        return begun is not None and (begun.topic_ids != self.topic_ids or partition < len(begun.impressions))
+
+    def resume(
+        self, consumer: GroupConsumer, inputs: Inputs, committed: CommittedNow, bounds: Bounds
+    ) -> tuple[Commit, str]:
+        """Return the commit to go on from and how it was found; refuse a partition whose commit cannot be used."""
+        try:
+            return commit_of(inputs, committed, bounds, self.topic_ids), "its commit"
+        except JoinRefused as error:
+            if not self._anew or self._start is None:
+                raise
+            offsets = self._offsets(self._start, consumer, inputs)
+            commit = Commit.beginning(self._rules, impressions=offsets[inputs[0]], clicks=offsets[inputs[1]])
+            return commit, f"--from {self._start}, as {error}"
+
+    @staticmethod
+    def _offsets(
+        start: str | int, consumer: GroupConsumer, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        wanted = list(places)
+        bounds = consumer.bounds(wanted)
+        if isinstance(start, str):
+            return {place: bounds[place][start == "latest"] for place in wanted}
+        found = consumer.offsets_at(wanted, start)
+        return {place: bounds[place][1] if (at := found[place]) is None else at for place in wanted}
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._records.close()
+
+
+def extended(begun: JoinStart | None, topic_ids: tuple[str, str], more: list[tuple[int, int]]) -> JoinStart:
+    """Return the decision with the starts of more partitions."""
+    known = (begun.impressions, begun.clicks) if begun else ([], [])
+    return JoinStart(*topic_ids, known[0] + [start[0] for start in more], known[1] + [start[1] for start in more])
