@@ -14,7 +14,7 @@ from streams.broker.port import (
 )
 from streams.broker.topic_checks import check_topics, fix_topics, require_topics
 from streams.broker.topics import Found, TopicsError, create_topics, delete_topics, describe_topics, topic_specs
-from streams.broker.transactions import abandon, await_sent, commit_transaction
+from streams.broker.transactions import await_sent
 
 __all__ = [
     "REAL_CLOCKS",
@@ -27,12 +27,10 @@ __all__ = [
     "LogConsumer",
     "TopicsError",
     "TransactionWriter",
-    "abandon",
     "admin",
     "admin_client",
     "await_sent",
     "check_topics",
-    "commit_transaction",
     "consumer",
     "create_topics",
     "delete_topics",

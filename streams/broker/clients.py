@@ -68,3 +68,15 @@ def hand_out_parked(consumer: KafkaConsumer) -> None:
     fetcher = consumer._fetcher
     if not fetcher._next_partition_records:
         fetcher._next_partition_records = None
+
+
+def end_joining(consumer: KafkaConsumer, *, within_ms: int) -> None:
+    """Wait for the end of a rebalance that is under way.
+
+    kafka-python 3.0.12 throws away an assignment that comes between two polls, and asks for another; one that new
+    metadata has caused it does not even ask for: it would send no heartbeat any more, and stay without partitions.
+    """
+    coordinator = consumer._coordinator
+    if coordinator.rejoining:
+        coordinator.rejoin_needed = True
+        coordinator.poll(timeout_ms=within_ms)

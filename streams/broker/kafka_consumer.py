@@ -9,12 +9,14 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import NoOffsetForPartitionError
 
-from streams.broker.clients import consumer, hand_out_parked
+from streams.broker.clients import consumer, end_joining, hand_out_parked
 from streams.broker.port import GroupOffset
 from streams.settings import Settings
 
 ANSWER_MS = 10_000  # for one question to the broker
 COMMITTED_MS = 30_000  # a transaction that another worker left open holds its offsets back until it times out
+JOINING_MS = 5_000  # at most, for the group to share its partitions, which waits for all of its members
+METADATA_MS = 30_000  # how long partitions that were added may stay unseen
 SESSION_MS = 10_000  # how long the partitions of a killed worker wait for their next owner
 
 
@@ -76,6 +78,7 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
             group_id=group,
             partition_assignment_strategy=(RangePartitionAssignor,),  # others may split two logs of one partition
             session_timeout_ms=SESSION_MS,
+            metadata_max_age_ms=METADATA_MS,
         )
         self._moved = False
         self._consumer.subscribe(list(topics), listener=self)
@@ -94,10 +97,13 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
         """Return records that came; none while a partition has no place to be read from."""
         hand_out_parked(self._consumer)
         try:
-            return super().poll(timeout_ms)
+            end_joining(self._consumer, within_ms=JOINING_MS)
+            found = super().poll(timeout_ms)
+            end_joining(self._consumer, within_ms=JOINING_MS)
         except NoOffsetForPartitionError:
             self._moved = True
             return {}
+        return found
 
     def moved(self) -> bool:
         """Return whether the group has assigned anew since this was last asked; what is assigned is paused."""

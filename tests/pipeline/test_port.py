@@ -1,0 +1,41 @@
+"""kafka-python behind the port, on real Kafka: what the jobs rest on."""
+
+import time
+
+import pytest
+from jobs import wait_until
+
+from streams.broker import KafkaBroker, admin
+from streams.settings import Topics
+
+
+@pytest.mark.parametrize("busy_s", [0.0, 0.3])
+def test_a_member_is_given_its_partitions_however_seldom_it_polls(settings_for, busy_s):
+    settings = settings_for(partitions=2)
+    topics = Topics.of(settings).events
+    for number in range(3):
+        consumer = KafkaBroker(settings).group_consumer(f"group-{number}", topics)
+        seen = []
+
+        def polled(consumer=consumer, seen=seen):
+            consumer.poll(1)
+            time.sleep(busy_s)
+            seen.append(consumer.moved())
+            return len(consumer.assignment()) == 4
+
+        wait_until(polled, timeout_s=15, every_s=0)
+        assert consumer.member() is not None
+        assert any(seen)
+        consumer.close()
+
+
+def test_partitions_that_are_added_are_seen(settings_for, monkeypatch):
+    monkeypatch.setattr("streams.broker.kafka_consumer.METADATA_MS", 500)
+    settings = settings_for(partitions=1)
+    topics = Topics.of(settings).events
+    consumer = KafkaBroker(settings).group_consumer("group", topics)
+    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 2, timeout_s=15, every_s=0.3)
+    with admin(settings) as client:
+        client.create_partitions(dict.fromkeys(topics, 3))
+    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 6, timeout_s=15, every_s=0.3)
+    consumer.close()
