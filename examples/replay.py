@@ -1,16 +1,18 @@
 """Relearning from an archive: the deployed settings give the same bits again, others what would have been learned.
 
-    glimpse archive topics/                              # Kafka to files; a demo's log is such a directory too
+    glimpse archive topics/                              # Kafka to files
     python examples/replay.py topics/ glimpse.toml       # no server is needed from here on
 
-The archive's own snapshots, if it has any, are what the outcome is compared with.
+The outcome is compared with the archive's own snapshots. A replay closes the lists that were still open when the
+archive was made, so while users come it has some lists more.
 """
 
 import sys
 from pathlib import Path
 
-from streams.replay import compare, live_snapshots, snapshots_in
-from streams.replay.job import open_source, plan_of, replay
+from streams.logs.job import open_source
+from streams.replay import compare, live_snapshots, plan_of, snapshots_in
+from streams.replay.job import replay
 from streams.settings import load
 
 
