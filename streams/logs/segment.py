@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from fastavro import writer as write_container
-from fastavro.schema import to_parsing_canonical_form
+from fastavro.schema import SchemaParseException, UnknownType, to_parsing_canonical_form
 
 from schemas.json_text import parse_json
 from schemas.strict import SchemaError, Walk
@@ -166,6 +166,15 @@ def _frame(head: bytes) -> tuple[int, int]:
     return walk.at, size
 
 
+def _canonical(schema: Any) -> str | None:
+    """Return a schema's canonical form; None for what is no schema, which fastavro tells in many ways."""
+    try:
+        form: str = to_parsing_canonical_form(schema)
+    except (SchemaParseException, UnknownType, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+    return form
+
+
 def _header(path: Path, data: bytes) -> Header:
     if data[:4] != b"Obj\x01":
         raise ArchiveError(f"{path} is no Avro container file: it begins with {data[:4].hex() or 'nothing'}")
@@ -183,7 +192,7 @@ def _header(path: Path, data: bytes) -> Header:
         schema = parse_json(metadata["avro.schema"])
     except (IndexError, KeyError, ValueError) as error:
         raise ArchiveError(f"{path} has no whole Avro header: {error}") from error
-    if to_parsing_canonical_form(schema) != _CANONICAL:
+    if _canonical(schema) != _CANONICAL:
         found = schema.get("name") if isinstance(schema, dict) else schema
-        raise ArchiveError(f"{path} holds {found!r} records of another schema; wanted glimpse.LogBlock")
+        raise ArchiveError(f"{path} holds {found!r:.80} records of another schema; wanted glimpse.LogBlock")
     return Header(metadata, data[sync : walk.at], walk.at)

@@ -73,7 +73,7 @@ def check_count(key: str, value: object, *, least: int, most: int) -> None:
 
 def check_choice(key: str, value: object, choices: Collection[str]) -> None:
     """Refuse what is not one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise SettingsError(key, value, f"must be one of {', '.join(choices)}{did_you_mean(value, choices)}")
 
 
