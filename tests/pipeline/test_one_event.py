@@ -20,7 +20,8 @@ MOST_FILES = 25
 def test_one_impression_and_its_click_meet_the_files_that_the_architecture_names(settings_for, redis_url, tmp_path):
     way, called, beside = named()
     touched = followed(settings_for, redis_url, tmp_path)
-    assert sorted(touched - way - called - beside) == [], "in none of the lists of ARCHITECTURE.md"
+    carried = {file for file in touched if not file.startswith(beside)}
+    assert sorted(carried - way - called) == [], "in none of the lists of ARCHITECTURE.md"
     assert sorted((way | called) - touched) == [], "in ARCHITECTURE.md, but not touched"
     assert len(way) <= MOST_FILES
 
@@ -29,8 +30,8 @@ def named():
     """The files that ARCHITECTURE.md names: on the way, called on the way, and beside it."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     [section] = re.findall(r"^## One event, followed through\n(.*?)^## ", text, flags=re.MULTILINE | re.DOTALL)
-    way, called, beside = (set(re.findall(r"`(\w+/[\w/]+\.py)`", part)) for part in section.split("\n### ")[1:])
-    return way, called, beside
+    way, called, beside = (re.findall(r"`(\w+/[\w/]+(?:\.py|/))`", part) for part in section.split("\n### ")[1:])
+    return set(way), set(called), tuple(beside)  # a folder may be named beside the way
 
 
 def followed(settings_for, redis_url, folder):
