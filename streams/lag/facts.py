@@ -114,6 +114,7 @@ def facts_of(
         unread_ms=unread.first_ms,
         # a record dated far ahead must not make the others old
         clock_ms=now_ms if keeping.live else min(now_ms, look.newest_ms.get(place, now_ms)),
+        live=keeping.live,
         needed_ms=needed_ms,
         retention_s=keeping.retention_s,
         transaction=transaction,

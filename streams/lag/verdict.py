@@ -77,6 +77,7 @@ class Facts:
     exact: bool = True  # else ``unread`` is an estimate
     unread_ms: int | None = None  # time stamp of the first of them
     clock_ms: int | None = None  # what that is compared with: now, or the log's newest time stamp
+    live: bool = False  # it was stamped as it was written
     needed_ms: int | None = None  # time stamp of the oldest record that a restart must read
     retention_s: float | None = None  # None: for ever
     transaction: OpenTransaction | None = None
@@ -190,6 +191,8 @@ def time_lag(facts: Facts, now_ms: int) -> float | None:
         return 0.0
     reading = facts.start if facts.position is None else facts.position
     since_ms = behind_since(facts.ends, reading)
+    if facts.unread_ms is not None and facts.live:
+        return max((now_ms - facts.unread_ms) / 1000, 0.0)
     if facts.unread_ms is not None:  # time stamps of another clock may stand still while it waits
         seen_s = (now_ms - max(since_ms, facts.since_ms)) / 1000
         return max(((facts.clock_ms or now_ms) - facts.unread_ms) / 1000, seen_s, 0.0)

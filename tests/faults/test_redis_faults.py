@@ -1,6 +1,10 @@
-"""Redis that stops, comes back empty, or holds nonsense: learning goes on, and the store is right again soon."""
+"""Redis that is down, slow, full, read-only, empty or full of nonsense: learning goes on, the store is right soon."""
 
+import os
+import threading
 import time
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 import redis
@@ -48,6 +52,89 @@ def test_redis_back_empty_after_10_s_is_right_within_two_intervals(learning):
     came_back = time.monotonic()
     wait_until(lambda: filled(online, writer), timeout_s=20, every_s=0.02, jobs=jobs)
     assert time.monotonic() - came_back < 2 * PUBLISH_EVERY_S
+    reader.close()
+
+
+@contextmanager
+def slow(server):
+    """Every answer comes 2 s late."""
+    over = threading.Event()
+
+    def hold():
+        with closing(redis.Redis.from_url(server.url)) as client:
+            while not over.is_set():
+                client.client_pause(2000)
+                over.wait(1.9)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+@contextmanager
+def full(server):
+    """No memory for anything new."""
+    with closing(redis.Redis.from_url(server.url)) as client:
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", "1mb")
+        with pytest.raises(redis.exceptions.OutOfMemoryError):
+            client.set("more", "x" * 1000)
+        yield
+        client.config_set("maxmemory", "0")
+
+
+@contextmanager
+def read_only(server):
+    """A replica, of somebody who is not there."""
+    with closing(redis.Redis.from_url(server.url)) as client:
+        client.replicaof("127.0.0.1", "1")
+        with pytest.raises(redis.exceptions.ReadOnlyError):
+            client.set("more", "x")
+        yield
+        client.replicaof("NO", "ONE")
+
+
+@contextmanager
+def frozen(server):
+    """There, but it never answers."""
+    with closing(redis.Redis.from_url(server.url)) as client:
+        client.client_pause(6000)
+        yield
+
+
+@contextmanager
+def empty(server):
+    """All keys are gone again and again."""
+    with closing(redis.Redis.from_url(server.url)) as client:
+        client.flushall()
+        yield
+        client.flushall()
+
+
+def resident_mb(process):
+    """The memory that a process holds."""
+    return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def test_whatever_redis_does_learning_goes_on_and_the_store_is_right_again(learning):
+    server, settings, writer, jobs, online = learning
+    [worker] = jobs.running
+    reader = KafkaParameters(settings)
+
+    def learned():
+        reader.catch_up()
+        return {name: one.sha256 for name, one in reader.snapshots.items()} == writer.hashes()
+
+    before_mb = resident_mb(worker)
+    for fault in (slow, full, read_only, frozen, empty):
+        with fault(server):
+            for _ in range(4):
+                writer.write()  # so that there is work while the fault lasts
+                wait_until(learned, timeout_s=15, every_s=0.05, jobs=jobs)
+        wait_until(lambda: filled(online, writer), timeout_s=15, jobs=jobs)
+    assert resident_mb(worker) - before_mb < 40
     reader.close()
 
 
