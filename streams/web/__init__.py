@@ -1,18 +1,21 @@
 """What answers over HTTP: one server, who may see it, health pages and metrics."""
 
 from streams.web.access import Access, is_loopback
+from streams.web.connections import LIMITS, dress
 from streams.web.health import Health, verdict
 from streams.web.metrics import CONTENT_TYPE, SECONDS, BulkHistogram, text_of
 from streams.web.server import WebError, WebServer
 
 __all__ = [
     "CONTENT_TYPE",
+    "LIMITS",
     "SECONDS",
     "Access",
     "BulkHistogram",
     "Health",
     "WebError",
     "WebServer",
+    "dress",
     "is_loopback",
     "text_of",
     "verdict",

@@ -17,7 +17,7 @@ MOST_CONNECTIONS = 128
 STEP_S = 10.0  # to say a request and take its answer, and for each message of a stream
 IDLE_S = 5.0  # before the first request and between two of them
 HEAD_BYTES = 32 << 10
-OPTIONS: dict[str, Any] = {
+LIMITS: dict[str, Any] = {
     "access_log": None,  # addresses may hold the token
     "auto_decompress": False,  # a few bytes must not become many
     "keepalive_timeout": IDLE_S,
@@ -62,7 +62,7 @@ class Connection(web.RequestHandler):
     __slots__ = ("_all", "_heard", "_timer", "_wire", "is_stream")
 
     def __init__(self, server: Connections, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(server, loop=loop, **OPTIONS)
+        super().__init__(server, loop=loop, **LIMITS)
         self._all, self._heard, self.is_stream = server, 0, False
         self._wire: asyncio.BaseTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -125,8 +125,13 @@ class Connection(web.RequestHandler):
 
 
 class PageRequest(web.BaseRequest):
-    """A request whose answer names no software, and forbids the browser what no page of ours needs."""
+    """A request whose answer is dressed."""
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
-        del response.headers["Server"]
-        response.headers.update(HEADERS)
+        await dress(self, response)
+
+
+async def dress(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Let an answer name no software, and forbid the browser what no page of ours needs."""
+    del response.headers["Server"]
+    response.headers.update(HEADERS)

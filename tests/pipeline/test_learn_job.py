@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -199,6 +200,11 @@ def test_health_pages(started, tmp_path):
         wait_until(lambda: page("/readyz") == (200, "ok\n"), timeout_s=30, jobs=jobs)
         wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
         assert page("/livez") == (200, "ok\n")
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as dripping:
+            dripping.sendall(b"GET /livez HTTP/1.1\r\nX-Drip: x")
+            assert dripping.recv(1) == b""  # cut off: a connection that is held open is one that Kafka cannot have
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=2) as answer:
+            assert answer.headers["Server"] is None
         figures = page("/metrics")[1]
         offset = reader.progress[partition_of("ubm", 4)].next_offset
         assert value(figures, "glimpse_learn_next_offset", partition=str(partition_of("ubm", 4))) == offset

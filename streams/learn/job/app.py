@@ -29,6 +29,7 @@ from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
 from streams.logs import LogRecord, SourceAway
 from streams.parameters import Hopeless
 from streams.settings import Settings, SettingsError, Topics
+from streams.web import LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ def create_app(settings: Settings) -> LearnApp:
         stream_wait_empty=False,  # rounds are whole or undone, so that a rebalance need not wait for one
         topic_allow_declare=False,
         topic_disable_leader=True,
+        web_application_options={"handler_args": LIMITS},
         web_bind=settings.web_host,
         web_host=settings.web_host,
         web_port=settings.web_port or free_port(settings.web_host, 0),

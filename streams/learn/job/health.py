@@ -7,7 +7,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from streams.learn.job.rounds import Learning, in_thread
-from streams.web import CONTENT_TYPE, text_of, verdict
+from streams.web import CONTENT_TYPE, dress, text_of, verdict
 
 STUCK_S = 60.0  # offsets that stand still for this long while there is lag
 
@@ -112,7 +112,8 @@ class LearnHealth:
 
 
 def add_web(app: Any, health: LearnHealth) -> None:
-    """Add the three pages to Faust's web server."""
+    """Add the three pages to Faust's web server, whose answers look like those of ours."""
+    app.web.web_app.on_response_prepare.append(dress)
 
     def page(path: str, check: Callable[[], str | None]) -> None:
         @app.page(path)  # type: ignore[untyped-decorator]

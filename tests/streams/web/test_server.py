@@ -59,7 +59,7 @@ def pages():
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr(connections, "STEP_S", 0.4)
-    monkeypatch.setitem(connections.OPTIONS, "keepalive_timeout", 0.4)
+    monkeypatch.setitem(connections.LIMITS, "keepalive_timeout", 0.4)
 
 
 def connect(server: WebServer, said: bytes = b"") -> socket.socket:
