@@ -16,12 +16,14 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from streams.demo.crowd import RANDOM, ClosedLoop, Crowd, Visit, buckets
+from streams.demo.day_one import COMMANDS, first_day
 from streams.demo.live import LiveLoop
 from streams.demo.report import write_report
 from streams.demo.scores import BucketScore, scores, table_of
 from streams.embedded import STANDING
 from streams.embedded.job import Embedded
 from streams.join import Ledger
+from streams.offline import day_one_table
 from streams.rank.job import Ranker
 from streams.settings import Settings
 
@@ -122,6 +124,10 @@ def run_demo(
     stage = EMBEDDED if kafka is None else LIVE
     settings = stage.settings(alpha, kafka or Settings())
     crowd = Crowd(seed, settings.buckets)
+    logs = first_day(seed)
+    console.print(day_one_table(logs))
+    console.print(COMMANDS, highlight=False)
+    console.print("\nThe closed loop: from here on each bandit learns from the lists that it shows itself.")
     console.print(
         f"{lists:,} lists of 10 out of 2,000 candidates, for users in {len(settings.buckets)} buckets; α = {alpha}, "
         f"seed {seed}.\nClicks come late, twice and out of order; every bucket learns only from its own users.\n"
@@ -136,7 +142,9 @@ def run_demo(
         ledgers = loop.ledgers
     console.print(table_of(done))
     console.print(balance(ledgers.values()))
-    page = write_report(out / "report.html", visits, done, thetas=thetas, world=crowd.world, seed=seed, alpha=alpha)
+    page = write_report(
+        out / "report.html", logs, visits, done, thetas=thetas, world=crowd.world, seed=seed, alpha=alpha
+    )
     console.print(f"\nCurves, the examination table and θ against the truth: {page}")
     if kafka is None:
         console.print(f"The logs themselves: {out / 'log'}")

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from learner.experiments.day_one import LEARNERS
 from learner.simulate import World
 from streams.demo.crowd import Visit
+from streams.demo.day_one import SEEDS
 from streams.demo.line_chart import Line, line_chart
 from streams.demo.scores import ORDER, BucketScore, cells, columns
-from streams.offline import svg_map
+from streams.offline import DayOneRow, day_one_chart, day_one_grid, svg_map
 
 COLOURS = dict(zip(ORDER, ("#8a8f98", "#b07aa1", "#e0883a", "#c9a400", "#3f8fd2", "#1a9850"), strict=True))
 HEADINGS = ("bucket", "lists", "CTR_sum", "CTR_set", "lift ± 95%", "regret in 1,000", "‖θ − θ*‖")
@@ -40,7 +42,13 @@ i {{ display: inline-block; width: .7em; height: .7em; border-radius: 2px; margi
 svg {{ max-width: 100%; height: auto }} svg text {{ font: 12px system-ui, sans-serif }}
 .heat svg > text {{ fill: var(--ink) }}
 </style></head><body>
-<h1>What each bandit earned</h1>
+<h1>Day one: what each learner makes of an old ranker's log</h1>
+<p>Your log was ordered by your old ranker. What it liked stood high, what stood high was seen, and what was seen was
+clicked: whoever takes unseen for refused learns the old ranker's taste with the users'. Each learner here read the same
+log and then served the same users; lifts of CTR_sum over C²UCB, {log_seeds} seeds, 95% intervals.</p>
+<section><table><tr>{log_head}</tr>{log_rows}</table></section>
+<section>{log_chart}</section>
+<h1>The closed loop: what each bandit earned from its own lists</h1>
 <p>{lists:,} lists of simulated users, seed {seed}, α = {alpha} for every bucket. Users look at deep positions less
 often and at those behind a click more often; each bucket learned only from its own users, through the same join and
 learners that run on Kafka.</p>
@@ -63,6 +71,7 @@ learners that run on Kafka.</p>
 
 def write_report(
     file: Path,
+    logs: Sequence[DayOneRow],
     visits: Sequence[Visit],
     found: Sequence[BucketScore],
     *,
@@ -74,7 +83,13 @@ def write_report(
     """Write the page and return its path."""
     clicks, regret = columns(visits)
     table = world.users.examination
+    shown = [*LEARNERS, "oracle"]
+    log_head, log_cells = day_one_grid(logs, shown)
     page = PAGE.format(
+        log_seeds=SEEDS,
+        log_head="".join(f"<th>{escape(name)}</th>" for name in log_head),
+        log_rows="".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in log_cells),
+        log_chart=day_one_chart(logs, shown),
         lists=len(visits),
         seed=seed,
         alpha=alpha,

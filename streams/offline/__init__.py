@@ -1,5 +1,6 @@
 """Work on click logs: fit a table, evaluate a policy, redo the paper's experiments."""
 
+from streams.offline.day_one_report import DayOneRow, day_one_chart, day_one_grid, day_one_table
 from streams.offline.fit_view import run_fit
 from streams.offline.heat_map import svg_map
 from streams.offline.judge_view import (
@@ -11,8 +12,12 @@ from streams.offline.judge_view import (
 )
 
 __all__ = [
+    "DayOneRow",
     "EvaluationRequest",
     "chosen_estimators",
+    "day_one_chart",
+    "day_one_grid",
+    "day_one_table",
     "evaluate_policy",
     "evaluation_json",
     "run_fit",

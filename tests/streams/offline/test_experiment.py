@@ -7,12 +7,15 @@ from functools import partial
 import numpy as np
 import pytest
 
+from learner.experiments.day_one import DayOne
+from learner.experiments.gap import LEVELS, POWERS, Gap
 from learner.experiments.online import Online
 from learner.experiments.policies import BEYOND, PAPER
 from learner.experiments.taobao import Taobao, shop_of
 from streams.offline.encoder_training import train
 from streams.offline.experiment_report import write_report
-from streams.offline.job import ExperimentPlan, conduct, pool, run_yandex
+from streams.offline.gap_report import write_gap
+from streams.offline.job import ExperimentPlan, conduct, explain, pool, run_yandex
 from streams.offline.logs import LogError
 
 
@@ -108,3 +111,22 @@ BAD = {
 def test_a_log_that_does_not_fit_is_one_clear_line(make, said, tmp_path):
     with pytest.raises(LogError, match=said):
         run_yandex(make(tmp_path / "pages"), tmp_path / "out", rounds=60, seeds=1, workers=1)
+
+
+def test_the_explaining_experiments_write_their_reports(tmp_path, monkeypatch):
+    tiny = DayOne(table="0.95/k", lists=300, served=50, size=4)
+    monkeypatch.setattr(explain, "cases", lambda full: {"b: one": ("b", tiny), "b: two": ("b", tiny)})
+    monkeypatch.setattr(explain, "ROWS", (50,))
+    log = search_log(tmp_path / "pages.jsonl")
+    explain.run_day_one(tmp_path / "day", logs=[(log, log)], seeds=2, workers=1)
+    text = (tmp_path / "day/table.md").read_text()
+    assert "| two | 0 (" in text
+    assert "| pages |" in text
+    assert "<svg" in (tmp_path / "day/report.html").read_text()
+    explain.run_coverage(tmp_path / "coverage", replications=6, workers=1)
+    assert "| 50 | mixed |" in (tmp_path / "coverage/table.md").read_text()
+    grid = [Gap(power, level, changing, 60) for changing in (True, False) for power in POWERS for level in LEVELS]
+    lifts = grid[0].play(0)
+    write_gap(tmp_path / "gap", {world: [lifts, lifts] for world in grid}, seeds=2, seconds=1.0)
+    assert "Taobao" in (tmp_path / "gap/gap.svg").read_text()
+    assert "0.95/k^2" in (tmp_path / "gap/table.md").read_text()

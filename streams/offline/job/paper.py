@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 from learner.encoder import Encoder
 from learner.experiments.arena import Earned
@@ -23,9 +20,9 @@ from learner.experiments.policies import ALPHAS, BEYOND, BOUNDS, PAPER, Entry
 from learner.experiments.summary import best_alphas, rows, verdicts
 from learner.experiments.taobao import Taobao, shop_of
 from learner.experiments.yandex import Yandex
-from streams.local import one_thread_each
 from streams.offline.encoder_training import train
 from streams.offline.experiment_report import Section, write_report
+from streams.offline.job.pool import bars, pool
 from streams.offline.logs import LogError, read_logs
 
 SIZES = (3, 4, 5, 6)  # K, as in the paper's table
@@ -190,16 +187,6 @@ def _play(experiment: Experiment, entries: list[Entry], size: int, rounds: int, 
     return experiment.play(entries, size=size, rounds=rounds, seed=seed), time.process_time() - began
 
 
-@contextmanager
-def pool(workers: int) -> Iterator[Executor | None]:
-    """Give processes that each keep to one core, or None for a single one: this one."""
-    if workers == 1:
-        yield None
-        return
-    with one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as executor:
-        yield executor
-
-
 def trained(progress: Progress | None = None, *, epochs: int = 30, rows: int = 60_000) -> Encoder:
     """Return the encoder of the simulated shop."""
     task = None if progress is None else progress.add_task("training the encoder", total=None)
@@ -212,9 +199,3 @@ def trained(progress: Progress | None = None, *, epochs: int = 30, rows: int = 6
     if progress is not None and task is not None:
         progress.update(task, total=1, completed=1)
     return encoder
-
-
-def bars() -> Progress:
-    """Return the progress bars of an experiment."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True))

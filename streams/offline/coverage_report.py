@@ -1,0 +1,41 @@
+"""The report of measured intervals: which of them to trust."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from learner.experiments.coverage import LISTS, Coverage
+from streams.offline.experiment_report import STYLE, as_html
+
+
+def write_coverage(out: Path, found: Sequence[Coverage], *, replications: int, seconds: float) -> None:
+    """Write report.html, table.md and results.json into the folder ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
+    note = (
+        f"{replications} logs of {LISTS} lists each (a fifth of them for the bootstrap and known chances), UBM users, "
+        f"95% intervals; in a cell: bias in % ± its standard error, coverage, and ⚠ if most estimates warned. "
+        f"Took {seconds:.0f} s."
+    )
+    head, cells = grid(found)
+    lines = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells)]
+    (out / "table.md").write_text(f"{note}\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    (out / "results.json").write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n", encoding="utf-8")
+    page = f"<!doctype html><meta charset=utf-8><title>Coverage</title><style>{STYLE}</style><h1>Coverage</h1><p>{note}"
+    (out / "report.html").write_text(page + as_html(head, cells) + "\n", encoding="utf-8")
+
+
+def grid(found: Sequence[Coverage]) -> tuple[list[str], list[list[str]]]:
+    """Return a row for each number of lists per context and each reward."""
+    names = list(found[0].found)
+    cells = []
+    for each in found:
+        line = [f"{each.lists}", each.reward]
+        for name in names:
+            one = each.found[name]
+            warned = " ⚠" if one.warned > 0.5 else ""
+            line.append(f"{100 * one.bias:+.1f} ± {100 * one.bias_error:.1f}, {one.covered:.3f}{warned}")
+        cells.append(line)
+    return ["lists per context", "a click is worth", *names], cells

@@ -1,0 +1,63 @@
+"""A chart of lifts with their intervals as SVG, in the page's colours in light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from learner.experiments.summary import Mean
+
+WIDTH, LEFT, RIGHT, LINE, HEAD = 760, 230, 20, 17, 26
+COLOURS = ("#8a8f98", "#b07aa1", "#e0883a", "#c9a400", "#3f8fd2", "#1a9850", "#111111", "#76b7b2")
+
+
+def dot_chart(rows: Mapping[str, Mapping[str, Mean]], *, colours: Mapping[str, str] | None = None) -> str:
+    """Return a picture with a group of dots for each row, a dot with its 95% interval for each name, in percent."""
+    names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    colour = dict(zip(names, COLOURS * 3, strict=False)) | dict(colours or {})
+    ends = [
+        100 * (mean.value + side * (mean.half or 0.0))
+        for row in rows.values()
+        for mean in row.values()
+        for side in (-1, 1)
+    ]
+    low, high = min([*ends, 0.0]), max([*ends, 1.0])
+
+    def x(value: float) -> float:
+        return LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+
+    parts, top = [], HEAD
+    for title, row in rows.items():
+        parts.append(f'<text x="8" y="{top + 12}" font-weight="600" fill="var(--ink, #222)">{escape(title)}</text>')
+        top += LINE
+        for name, mean in row.items():
+            y, half = top + LINE / 2, 100 * (mean.half or 0.0)
+            value = 100 * mean.value
+            said = f"{escape(name)}: {value:+.1f} ± {half:.1f}%"
+            parts.append(
+                f'<g stroke="{colour[name]}" fill="{colour[name]}"><title>{said}</title>'
+                f'<line x1="{x(value - half):.1f}" x2="{x(value + half):.1f}" y1="{y}" y2="{y}" stroke-width="2"/>'
+                f'<circle cx="{x(value):.1f}" cy="{y}" r="4"/></g>'
+                f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end" fill="var(--soft, #555)">{escape(name)}</text>'
+            )
+            top += LINE
+        top += 8
+    ticks = [
+        f'<text x="{x(value):.1f}" y="14" text-anchor="middle" fill="var(--soft, #555)">{value:+.0f}%</text>'
+        for value in ticks_of(low, high)
+    ]
+    zero = f'<line x1="{x(0)}" x2="{x(0)}" y1="20" y2="{top}" stroke="var(--line, #ccc)"/>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}" '
+        f'font-family="sans-serif" font-size="12">{"".join(ticks)}{zero}{"".join(parts)}</svg>'
+    )
+
+
+def ticks_of(low: float, high: float) -> Sequence[float]:
+    """Return round numbers between two ends, zero among them.
+
+    >>> ticks_of(-12.0, 21.0)
+    [-10, 0, 10, 20]
+    """
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if high - low <= 6 * step)
+    return [step * number for number in range(int(low // step), int(high // step) + 1) if low <= step * number <= high]
