@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streams.commands.options import Config
+from streams.commands.options import Config, note
 
 commands = typer.Typer()
 
@@ -35,4 +35,7 @@ def demo(
     from streams.demo import run_demo
     from streams.settings import load
 
-    run_demo(lists=lists, seed=seed, alpha=alpha, out=out, kafka=load(config) if kafka else None)
+    settings = load(config) if kafka else None
+    if settings is not None:
+        note(f"writes to Kafka at {settings.kafka}: topics of its own (demo-…), which are deleted in the end")
+    run_demo(lists=lists, seed=seed, alpha=alpha, out=out, kafka=settings)

@@ -49,7 +49,7 @@ def drill(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended then, too
     with ExitStack() as ending:
         servers = ending.enter_context(servers_as_set(settings) if kafka else own_servers(settings, folder))
-        writes_to(servers.settings, TOPICS)
+        writes_to(servers.settings, TOPICS, redis=True)
         plan = plan_faults(servers.kinds(kind), faults, load_s=seconds, seed=seed)
         playing = run_drill(servers, plan, folder, load_s=seconds, rate=rate, workers=workers, seed=seed, say=note)
         outcomes.extend(playing)

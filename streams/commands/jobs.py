@@ -42,7 +42,7 @@ def learn(config: Config = None) -> None:
     from streams.learn.job import run_learn
 
     settings = with_buckets(config)
-    writes_to(settings, ("parameters", "dead-letters"))
+    writes_to(settings, ("parameters", "dead-letters"), redis=True)
     raise typer.Exit(run_learn(settings))
 
 

@@ -33,10 +33,11 @@ def with_buckets(config: Path | None) -> Settings:
     return settings
 
 
-def writes_to(settings: Settings, topics: Iterable[str]) -> None:
-    """Say where a command is about to write: the broker, and the topics by their full names."""
+def writes_to(settings: Settings, topics: Iterable[str], *, redis: bool = False) -> None:
+    """Say where a command is about to write: the broker and the topics by their full names, and Redis if it does."""
     names = ", ".join(settings.topic_prefix + topic for topic in topics)
-    note(f"writes to Kafka at {settings.kafka}: {names}")
+    store = f", and to {settings.redis}" if redis and settings.redis else ""
+    note(f"writes to Kafka at {settings.kafka}: {names}{store}")
 
 
 def note(text: str) -> None:

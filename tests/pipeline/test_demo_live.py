@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streams.broker import admin
 from streams.demo import crowd, play, run_demo
-from streams.demo.live import delete_topics
+from streams.demo.live import clean_up
 from streams.settings import Settings
 
 
@@ -64,5 +64,5 @@ def test_ctrl_c_leaves_no_topics(kafka, tmp_path):
 
 
 def test_topics_that_cannot_be_deleted_are_named(capsys):
-    delete_topics(Settings(kafka="127.0.0.1:1", topic_prefix="demo-1-"))
+    clean_up(Settings(kafka="127.0.0.1:1", topic_prefix="demo-1-"))
     assert "kafka-topics.sh --bootstrap-server 127.0.0.1:1 --delete --topic 'demo-1-.*'" in capsys.readouterr().err
