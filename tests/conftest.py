@@ -86,6 +86,20 @@ def kafka(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="session")
+def strict_broker(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
+    """A broker that knows access rules, all open at first, and compacts at once."""
+    broker = LocalKafka(tmp_path_factory.mktemp("strict-kafka"))
+    broker.config |= {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "log.cleaner.backoff.ms": "200",
+    }
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture(scope="session")
 def redis_url(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real Redis that all tests of the session share."""
     server = LocalRedis(tmp_path_factory.mktemp("redis"))
