@@ -108,8 +108,19 @@ class Crowd:
         clicked = np.flatnonzero(world.users.browse(shown[None], random)[0]) + 1
         self._lists += 1
         name, session = f"list-{self._lists}", f"{user}-{self._lists}"
-        packed = items[rows].astype("<i8").tobytes(), shown.astype("<f4").tobytes()
-        self._send(Impression(name, session, bucket, user, at_ms, *packed, POSITIONS, *version), at_ms, spread_ms=800)
+        impression = Impression(
+            impression_id=name,
+            session_id=session,
+            bucket=bucket,
+            user_id=user,
+            shown_at_ms=at_ms,
+            items=items[rows].astype("<i8").tobytes(),
+            contexts=shown.astype("<f4").tobytes(),
+            rendered=POSITIONS,
+            ranked_by_epoch=version[0],
+            ranked_by_offset=version[1],
+        )
+        self._send(impression, at_ms, spread_ms=800)
         at = at_ms
         for position in clicked.tolist():
             at += 200 + int(random.exponential(CLICK_DELAY_MS))

@@ -72,12 +72,12 @@ class LiveLoop:
                     raise RuntimeError(f"the {job.name} process has ended with code {job.exitcode}")
             time.sleep(min(left_s, 1.0))
 
-    def ranker(self, bucket: str, **options: Any) -> Ranker:
+    def ranker(self, bucket: str, *, refresh_s: float | None = None, **options: Any) -> Ranker:
         """Return a ranker on the parameters topic; the first ones wait until the learner is up."""
         give_up_at = time.monotonic() + PATIENCE_S
         while True:
             try:
-                ranker = Ranker.from_kafka(self.settings, bucket=bucket, **{"refresh_s": None, **options})
+                ranker = Ranker.from_kafka(self.settings, bucket=bucket, refresh_s=refresh_s, **options)
             except SnapshotMissing:
                 if time.monotonic() > give_up_at:
                     raise

@@ -182,9 +182,9 @@ class Embedded:
             self.snapshots.put(snapshot, encode(snapshot))
         return snapshots
 
-    def ranker(self, bucket: str, **options: Any) -> Ranker:
+    def ranker(self, bucket: str, *, refresh_s: float | None = None, **options: Any) -> Ranker:
         """Return a ranker of a bucket's snapshots; it looks for newer ones when its ``refresh`` is called."""
-        return Ranker.from_directory(self.snapshots.path, bucket=bucket, **{"refresh_s": None, **options})
+        return Ranker.from_directory(self.snapshots.path, bucket=bucket, refresh_s=refresh_s, **options)
 
     @property
     def ledgers(self) -> Mapping[int, Ledger]:

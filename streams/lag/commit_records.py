@@ -33,7 +33,7 @@ class Committed(NamedTuple):
     topic_id: str = ""  # "" when the broker did not note it (before Kafka 4.1)
 
 
-class Standing(NamedTuple):
+class CommittedPosition(NamedTuple):
     """What a commit means: where its consumer has got to, and in which topic."""
 
     position: int
@@ -55,7 +55,7 @@ def offsets_partition_of(group: str, partitions: int) -> int:
     return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
-def place_of(key: bytes | None) -> GroupPartition | None:
+def group_partition_of(key: bytes | None) -> GroupPartition | None:
     """Return whose commit a record is, or None for a record of another kind."""
     try:
         version, *_ = struct.unpack_from(">h", key or b"")
@@ -87,26 +87,26 @@ def committed_of(value: bytes) -> Committed | None:
 
 
 @lru_cache(1 << 16)  # each commit is looked at again and again while it is in the window
-def standing_of(commit: Committed, *, join: bool) -> Standing:
+def position_of(commit: Committed, *, join: bool) -> CommittedPosition:
     """Return what a commit means; the join's tells in its metadata how far beyond the offset it has processed.
 
-    >>> standing_of(Committed(5, '{"v":1,"to":9,"topic":"t","clock":1000}'), join=True)
-    Standing(position=9, topic_id='t', clock_ms=1000, problem='')
-    >>> standing_of(Committed(5, "by hand"), join=True).problem
+    >>> position_of(Committed(5, '{"v":1,"to":9,"topic":"t","clock":1000}'), join=True)
+    CommittedPosition(position=9, topic_id='t', clock_ms=1000, problem='')
+    >>> position_of(Committed(5, "by hand"), join=True).problem
     "its commit carries 'by hand' and not the join's notes: was the offset set by another tool?"
     """
     if not join:
-        return Standing(commit.offset, commit.topic_id)
+        return CommittedPosition(commit.offset, commit.topic_id)
     try:
         notes = parse_json(commit.metadata)
         position, clock = int(notes["to"]), int(notes["clock"])
         if not (commit.offset <= position < 2**63 and -(2**63) <= clock < 2**63):
             raise ValueError("no place in a log")
-        return Standing(position, str(notes["topic"] or commit.topic_id), clock if clock > 0 else None)
+        return CommittedPosition(position, str(notes["topic"] or commit.topic_id), clock if clock > 0 else None)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):  # anybody may write anything there
         found = f"{commit.metadata!r:.40}" if commit.metadata else "nothing"
         problem = f"its commit carries {found} and not the join's notes: was the offset set by another tool?"
-        return Standing(commit.offset, commit.topic_id, None, problem)
+        return CommittedPosition(commit.offset, commit.topic_id, None, problem)
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

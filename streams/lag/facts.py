@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from streams.lag.commit_records import Committed, standing_of
+from streams.lag.commit_records import Committed, position_of
 from streams.lag.verdict import Facts, OffsetAt, OpenTransaction
 from streams.logs import TopicPartition
 
@@ -19,7 +19,7 @@ class LogState(NamedTuple):
     high: int  # high watermark
 
 
-class Keeping(NamedTuple):
+class Retention(NamedTuple):
     """What a topic's config says about time."""
 
     retention_s: float | None  # None: for ever
@@ -43,7 +43,7 @@ class LogsView:
 
     now_ms: int
     topic_ids: Mapping[str, str]
-    keeping: Mapping[str, Keeping]
+    retention: Mapping[str, Retention]
     logs: Mapping[TopicPartition, LogState]
     ends: Mapping[TopicPartition, Sequence[OffsetAt]]
     since_ms: Mapping[TopicPartition, int]  # when a log was first looked at; ends before are read off time stamps
@@ -68,61 +68,61 @@ def newest_last(history: Sequence[Committed], now: Committed | None, now_ms: int
     return [*history, now._replace(at_ms=now_ms)]
 
 
-def reading_from(commits: Sequence[Committed], place: TopicPartition, look: LogsView, *, join: bool) -> int:
+def reading_from(commits: Sequence[Committed], partition: TopicPartition, view: LogsView, *, join: bool) -> int:
     """Return the offset from which a group has not read yet."""
-    start = look.logs[place].start
-    if not commits or _of_other_log(commits[-1], place, look, join=join):
+    start = view.logs[partition].start
+    if not commits or _of_other_log(commits[-1], partition, view, join=join):
         return start
-    return max(start, standing_of(commits[-1], join=join).position)
+    return max(start, position_of(commits[-1], join=join).position)
 
 
 def facts_of(
-    commits: Sequence[Committed], place: TopicPartition, look: LogsView, unread: Unread, *, join: bool
+    commits: Sequence[Committed], partition: TopicPartition, view: LogsView, unread: Unread, *, join: bool
 ) -> Facts:
     """Return what is known of one partition of a group, from its commits, oldest first."""
-    log, now_ms = look.logs[place], look.now_ms
-    keeping = look.keeping[place.topic]
-    standing = standing_of(commits[-1], join=join) if commits else None
-    other = bool(commits) and _of_other_log(commits[-1], place, look, join=join)
+    log, now_ms = view.logs[partition], view.now_ms
+    retention = view.retention[partition.topic]
+    reached = position_of(commits[-1], join=join) if commits else None
+    other = bool(commits) and _of_other_log(commits[-1], partition, view, join=join)
     needed_ms = None
-    if standing is not None and commits[-1].offset < standing.position:
+    if reached is not None and commits[-1].offset < reached.position:
         # events that wait for others are read again after a restart; before the first record there is no clock yet
-        needed_ms = standing.clock_ms or look.oldest_ms.get(place)
+        needed_ms = reached.clock_ms or view.oldest_ms.get(partition)
     if needed_ms is None:
         needed_ms = unread.first_ms
     transaction = None
-    if place in look.held:
-        since_ms, writer = look.held[place]
+    if partition in view.held:
+        since_ms, writer = view.held[partition]
         transaction = OpenTransaction(max(0.0, (now_ms - since_ms) / 1000), writer, log.high - log.end)
     return Facts(
-        topic=place.topic,
-        partition=place.partition,
+        topic=partition.topic,
+        partition=partition.partition,
         start=log.start,
         end=log.end,
         high=log.high,
         committed=commits[-1].offset if commits else None,
-        position=standing.position if standing else None,
+        position=reached.position if reached else None,
         commits=[
-            OffsetAt(one.at_ms, standing_of(one, join=join).position)
+            OffsetAt(one.at_ms, position_of(one, join=join).position)
             for one in commits
-            if one.at_ms is not None and not _of_other_log(one, place, look, join=join)
+            if one.at_ms is not None and not _of_other_log(one, partition, view, join=join)
         ],
-        ends=look.ends[place],
-        since_ms=look.since_ms[place],
+        ends=view.ends[partition],
+        since_ms=view.since_ms[partition],
         unread=unread.records,
         exact=unread.exact,
         unread_ms=unread.first_ms,
         # a record dated far ahead must not make the others old
-        clock_ms=now_ms if keeping.live else min(now_ms, look.newest_ms.get(place, now_ms)),
-        live=keeping.live,
+        clock_ms=now_ms if retention.live else min(now_ms, view.newest_ms.get(partition, now_ms)),
+        live=retention.live,
         needed_ms=needed_ms,
-        retention_s=keeping.retention_s,
+        retention_s=retention.retention_s,
         transaction=transaction,
         other_log=other,
-        note=standing.problem if standing else "",
+        note=reached.problem if reached else "",
     )
 
 
-def _of_other_log(commit: Committed, place: TopicPartition, look: LogsView, *, join: bool) -> bool:
-    stated = standing_of(commit, join=join).topic_id
-    return bool(stated) and stated != look.topic_ids[place.topic]
+def _of_other_log(commit: Committed, partition: TopicPartition, view: LogsView, *, join: bool) -> bool:
+    stated = position_of(commit, join=join).topic_id
+    return bool(stated) and stated != view.topic_ids[partition.topic]

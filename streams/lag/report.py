@@ -19,27 +19,26 @@ from streams.lag.verdict import Facts, OffsetAt, OpenTransaction, Verdict, Windo
 PACE, IN_HAND_S = 0.9, 2.0  # how near to its log's rate a consumer keeps pace, and how much it may have in hand
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """One partition of a group, as it is shown."""
+    """One partition of a group, as it is shown; what has a default is not known of every partition."""
 
     topic: str
     partition: int
     committed: int | None
-    position: int | None
-    end: int
-    lag: int
-    exact: bool
-    # The age of the first unread record, where the broker stamps them; else how far the newest is beyond it. None: not
-    # known.
-    lag_s: float | None
-    rate_in: float | None  # offsets a second
-    rate_out: float | None
-    catch_up_s: float | None  # None: never, or not known
-    retention_left_s: float | None  # before a record that is still needed may be deleted; None: kept for ever
-    lost: int  # offsets deleted before they were read
-    transaction: OpenTransaction | None
-    last_commit_ms: int | None
+    position: int | None = None
+    end: int = 0
+    lag: int = 0
+    exact: bool = False
+    # The age of the first unread record, where the broker stamps them; else how far the newest is beyond it.
+    lag_s: float | None = None
+    rate_in: float | None = None  # offsets a second
+    rate_out: float | None = None
+    catch_up_s: float | None = None  # None: never, or not known
+    retention_left_s: float | None = None  # before a record that is still needed may be deleted; None: kept for ever
+    lost: int = 0  # offsets deleted before they were read
+    transaction: OpenTransaction | None = None
+    last_commit_ms: int | None = None
     verdict: Verdict
     reason: str
     note: str = ""  # what is odd about its commit
@@ -117,9 +116,8 @@ class LagReport:
 
 def without_leader(topic: str, partition: int, *, committed: int | None) -> PartitionLag:
     """Return what is shown of a partition that no broker serves: nothing is known, and nobody can read it."""
-    unknown = (0, 0, False, None, None, None, None, None, 0, None, None)
     words = "has no leader, so nobody can read or write it; see which broker is down"
-    return PartitionLag(topic, partition, committed, None, *unknown, Verdict.STOP, words)
+    return PartitionLag(topic=topic, partition=partition, committed=committed, verdict=Verdict.STOP, reason=words)
 
 
 def partition_lag(facts: Facts, *, now_ms: int, window: Window) -> PartitionLag:
@@ -141,24 +139,24 @@ def partition_lag(facts: Facts, *, now_ms: int, window: Window) -> PartitionLag:
     if facts.retention_s is not None and facts.needed_ms is not None:
         left = facts.retention_s - (now_ms - facts.needed_ms) / 1000
     return PartitionLag(
-        facts.topic,
-        facts.partition,
-        facts.committed,
-        facts.position,
-        facts.end,
-        facts.unread,
-        facts.exact,
-        time_lag(facts, now_ms),
-        rate_in,
-        rate_out,
-        catch_up(facts.unread, rate_in, rate_out, density),
-        left,
-        lost,
-        facts.transaction,
-        facts.commits[-1].at_ms if facts.commits else None,
-        verdict,
-        reason,
-        facts.note,
+        topic=facts.topic,
+        partition=facts.partition,
+        committed=facts.committed,
+        position=facts.position,
+        end=facts.end,
+        lag=facts.unread,
+        exact=facts.exact,
+        lag_s=time_lag(facts, now_ms),
+        rate_in=rate_in,
+        rate_out=rate_out,
+        catch_up_s=catch_up(facts.unread, rate_in, rate_out, density),
+        retention_left_s=left,
+        lost=lost,
+        transaction=facts.transaction,
+        last_commit_ms=facts.commits[-1].at_ms if facts.commits else None,
+        verdict=verdict,
+        reason=reason,
+        note=facts.note,
     )
 
 

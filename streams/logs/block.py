@@ -43,26 +43,26 @@ class LogBlock:
         keys, values = [record.key for record in records], [record.value for record in records]
         offsets = np.array([record.offset for record in records], "<i8")
         return cls(
-            offsets,
-            np.array([record.timestamp for record in records], "<i8"),
-            np.array([-1 if key is None else len(key) for key in keys], "<i4"),
-            np.array([-1 if value is None else len(value) for value in values], "<i4"),
-            b"".join([key for key in keys if key is not None]),
-            b"".join([value for value in values if value is not None]),
-            (int(offsets[-1]) + 1 if records else 0) if next_offset is None else next_offset,
+            offsets=offsets,
+            timestamps_ms=np.array([record.timestamp for record in records], "<i8"),
+            key_sizes=np.array([-1 if key is None else len(key) for key in keys], "<i4"),
+            value_sizes=np.array([-1 if value is None else len(value) for value in values], "<i4"),
+            keys=b"".join([key for key in keys if key is not None]),
+            values=b"".join([value for value in values if value is not None]),
+            next_offset=(int(offsets[-1]) + 1 if records else 0) if next_offset is None else next_offset,
         )
 
     @classmethod
     def concat(cls, blocks: Sequence[LogBlock]) -> LogBlock:
         """Return consecutive blocks as one."""
         return cls(
-            np.concatenate([block.offsets for block in blocks]),
-            np.concatenate([block.timestamps_ms for block in blocks]),
-            np.concatenate([block.key_sizes for block in blocks]),
-            np.concatenate([block.value_sizes for block in blocks]),
-            b"".join([block.keys for block in blocks]),
-            b"".join([block.values for block in blocks]),
-            blocks[-1].next_offset,
+            offsets=np.concatenate([block.offsets for block in blocks]),
+            timestamps_ms=np.concatenate([block.timestamps_ms for block in blocks]),
+            key_sizes=np.concatenate([block.key_sizes for block in blocks]),
+            value_sizes=np.concatenate([block.value_sizes for block in blocks]),
+            keys=b"".join([block.keys for block in blocks]),
+            values=b"".join([block.values for block in blocks]),
+            next_offset=blocks[-1].next_offset,
         )
 
     def __len__(self) -> int:
@@ -111,7 +111,15 @@ class LogBlock:
             key_sizes, value_sizes = (np.frombuffer(part, "<i4") for part in columns[2:4])
         except ValueError as error:
             raise SchemaError(f"a column of the block is no row of numbers: {error}") from error
-        block = cls(offsets, times, key_sizes, value_sizes, columns[4], columns[5], next_offset)
+        block = cls(
+            offsets=offsets,
+            timestamps_ms=times,
+            key_sizes=key_sizes,
+            value_sizes=value_sizes,
+            keys=columns[4],
+            values=columns[5],
+            next_offset=next_offset,
+        )
         block._check()
         return block
 

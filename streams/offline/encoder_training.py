@@ -69,8 +69,17 @@ def train(
     if len(dead):
         second[:, dead[0]], second_bias[dead[0]] = 0.0, norms.mean()
         norms = np.hypot(norms, norms.mean())
-    norm = np.array([norms.max()])
-    return Encoder(user_columns, low, high, median, first, first_bias, second, second_bias, norm)
+    return Encoder(
+        user_columns,
+        low=low,
+        high=high,
+        median=median,
+        first=first,
+        first_bias=first_bias,
+        second=second,
+        second_bias=second_bias,
+        norm=np.array([norms.max()]),
+    )
 
 
 def checked(contexts: ArrayLike) -> NDArray[np.float32]:

@@ -12,6 +12,20 @@ from streams.parameters.errors import ConfigChanged, SnapshotCorrupt, SnapshotMi
 from streams.settings import Bucket
 
 MAX_DIM = 4096  # as much as settings allow a bucket
+LEARNED_WITH = (  # what must be the same for a learner to go on from a snapshot
+    "algorithm",
+    "dim",
+    "positions",
+    "ridge",
+    "beta",
+    "phi",
+    "context_scale",
+    "reward_scale",
+    "examination_sha256",
+    "encoder_sha256",
+    "samples_topic_id",
+    "samples_partition",
+)
 
 
 def take_snapshot(
@@ -154,18 +168,12 @@ def check_config(bucket: Bucket, snapshot: Snapshot, *, topic_id: str, partition
     fresh = take_snapshot(
         bucket.model(), bucket, samples_offset=0, topic_id=topic_id, partition=partition, published_at_ms=0
     )
-    names = (
-        *("algorithm", "dim", "positions", "ridge", "beta", "phi", "context_scale", "reward_scale"),
-        *("examination_sha256", "encoder_sha256", "samples_topic_id", "samples_partition"),
-    )
-    found = [(name, getattr(fresh, name), getattr(snapshot, name)) for name in names]
+    found = [(name, getattr(fresh, name), getattr(snapshot, name)) for name in LEARNED_WITH]
     differs = [f"{name} {ours!r} (snapshot: {theirs!r})" for name, ours, theirs in found if ours != theirs]
     if bucket.epoch < snapshot.epoch:
         differs.append(f"epoch {bucket.epoch} (snapshot: {snapshot.epoch})")
-    if (snapshot.samples_topic_id, bucket.epoch) == (
-        topic_id,
-        snapshot.epoch,
-    ) and snapshot.samples_partition != partition:
+    same_log = snapshot.samples_topic_id == topic_id and bucket.epoch == snapshot.epoch
+    if same_log and snapshot.samples_partition != partition:
         raise ConfigChanged(
             f"bucket {bucket.name!r} was learned on partition {snapshot.samples_partition} of the samples and belongs "
             f"on {partition} now: partitions were added, and its earlier lists stay where they are, out of a new "

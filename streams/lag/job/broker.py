@@ -13,7 +13,7 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from streams.broker import Found, admin_client, describe_topics, topic_specs
 from streams.lag.commit_records import Committed
-from streams.lag.facts import Keeping, LogState, LogsView, Unread
+from streams.lag.facts import LogState, LogsView, Retention, Unread
 from streams.lag.job.count import RecordCounter
 from streams.lag.job.logs import PATIENCE_MS, reader
 from streams.settings import Settings, Topics
@@ -27,7 +27,7 @@ class Broker:
 
     def __init__(self, settings: Settings) -> None:
         self._admin = admin_client(settings, request_timeout_ms=PATIENCE_MS, bootstrap_timeout_ms=PATIENCE_MS)
-        # Faust's members describe themselves in a way of their own, which would be said at every look.
+        # Faust's members describe themselves in a way of their own, which would be said at every reading.
         logging.getLogger("kafka.admin._groups").setLevel(logging.ERROR)
         self._counters: dict[str, RecordCounter] = {}
         self._settings = settings
@@ -42,7 +42,7 @@ class Broker:
         """Return the topics that are there."""
         return describe_topics(self._admin, names)
 
-    def keeping(self, names: Iterable[str]) -> dict[str, Keeping]:
+    def retention(self, names: Iterable[str]) -> dict[str, Retention]:
         """Return how long each topic keeps records, and whose clock stamps them."""
         asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
         found = {}
@@ -50,11 +50,11 @@ class Broker:
             if "retention.ms" not in config:  # without DESCRIBE_CONFIGS there is nothing; then it is as it should be
                 wanted = next(topic.config for topic in topic_specs(self._settings) if topic.name == name)
                 live = self._live(name, wanted)
-                found[name] = Keeping(None, live, "compact" in wanted["cleanup.policy"], known=False)
+                found[name] = Retention(None, live, "compact" in wanted["cleanup.policy"], known=False)
                 continue
             kept_ms, policy = int(config["retention.ms"]["value"]), config["cleanup.policy"]["value"]
             deletes = "delete" in policy
-            found[name] = Keeping(
+            found[name] = Retention(
                 kept_ms / 1000 if deletes and kept_ms >= 0 else None,
                 self._live(name, {key: entry["value"] for key, entry in config.items()}),
                 "compact" in policy,
@@ -68,43 +68,48 @@ class Broker:
             return True
         return int(config.get("message.timestamp.after.max.ms", OPEN_MS)) < OPEN_MS  # a log that is loaded opens it
 
-    def logs(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogState]:
+    def logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogState]:
         """Return where partitions begin and end."""
-        asked = list(places)
+        asked = list(partitions)
         high = self._offsets(asked, OffsetSpec.LATEST)  # first, so that only a transaction can hold the end below it
         end = self._offsets(asked, OffsetSpec.LATEST, stable=True)
         start = self._offsets(asked, OffsetSpec.EARLIEST)
-        found = {place: (start[place].offset, end[place].offset, high[place].offset) for place in asked}
-        return {place: LogState(start, end, max(end, high)) for place, (start, end, high) in found.items()}
+        found = {
+            partition: (start[partition].offset, end[partition].offset, high[partition].offset) for partition in asked
+        }
+        return {partition: LogState(start, end, max(end, high)) for partition, (start, end, high) in found.items()}
 
-    def offsets_at(self, places: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int | None]:
+    def offsets_at(self, partitions: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int | None]:
         """Return the first offset with a time stamp from ``at_ms`` on, or None when there is none yet."""
-        found = self._offsets(list(places), at_ms, stable=True)
-        return {place: one.offset if one.offset >= 0 else None for place, one in found.items()}
+        found = self._offsets(list(partitions), at_ms, stable=True)
+        return {partition: one.offset if one.offset >= 0 else None for partition, one in found.items()}
 
-    def newest_ms(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def newest_ms(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the highest time stamp of each partition."""
         return {
-            place: int(one.timestamp) for place, one in self._offsets(list(places), OffsetSpec.MAX_TIMESTAMP).items()
+            partition: int(one.timestamp)
+            for partition, one in self._offsets(list(partitions), OffsetSpec.MAX_TIMESTAMP).items()
         }
 
-    def oldest_ms(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def oldest_ms(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the time stamp of the first record that each partition still has, if it has one."""
-        found = self._offsets(list(places), 0)  # the first that is not from before 1970
-        return {place: int(one.timestamp) for place, one in found.items() if one.offset >= 0}
+        found = self._offsets(list(partitions), 0)  # the first that is not from before 1970
+        return {partition: int(one.timestamp) for partition, one in found.items() if one.offset >= 0}
 
-    def _offsets(self, places: list[TopicPartition], what: int, *, stable: bool = False) -> Mapping[Any, Any]:
+    def _offsets(self, partitions: list[TopicPartition], what: int, *, stable: bool = False) -> Mapping[Any, Any]:
         level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
-        return self._admin.list_partition_offsets(dict.fromkeys(places, what), isolation_level=level)  # type: ignore[no-any-return]
+        return self._admin.list_partition_offsets(dict.fromkeys(partitions, what), isolation_level=level)  # type: ignore[no-any-return]
 
     def committed(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, Committed]]:
         """Return the offsets that groups have committed."""
         found = self._admin.list_group_offsets(dict.fromkeys(groups))
         return {
             group: {
-                place: Committed(one.offset, one.metadata or "") for place, one in places.items() if one.offset >= 0
+                partition: Committed(one.offset, one.metadata or "")
+                for partition, one in partitions.items()
+                if one.offset >= 0
             }
-            for group, places in found.items()
+            for group, partitions in found.items()
         }
 
     def members(self, groups: Iterable[str]) -> dict[str, int | None]:
@@ -128,34 +133,34 @@ class Broker:
             listed = [one for each in self._admin.list_transactions(state_filters=ONGOING).values() for one in each]
             described = self._admin.describe_transactions([one.transactional_id for one in listed])
             for writer, one in described.items():
-                for place in one.topic_partitions & logs.keys():
-                    begun[place] = min((one.transaction_start_time_ms, writer), begun.get(place, (2**62, "")))
+                for partition in one.topic_partitions & logs.keys():
+                    begun[partition] = min((one.transaction_start_time_ms, writer), begun.get(partition, (2**62, "")))
         except KafkaError:
             begun = {}  # not allowed, gone in between, or a broker before Kafka 3.0
-        for place in logs.keys() - begun.keys():
-            first = self._first_unstable(place, logs[place].end)
+        for partition in logs.keys() - begun.keys():
+            first = self._first_unstable(partition, logs[partition].end)
             if first is not None:
-                begun[place] = (first, "")
+                begun[partition] = (first, "")
         return begun
 
-    def _first_unstable(self, place: TopicPartition, offset: int) -> int | None:
-        self._unstable.assign([place])
-        self._unstable.seek(place, offset)
+    def _first_unstable(self, partition: TopicPartition, offset: int) -> int | None:
+        self._unstable.assign([partition])
+        self._unstable.seek(partition, offset)
         for records in self._unstable.poll(timeout_ms=1000, max_records=1).values():
             return int(records[0].timestamp)
         return None  # it has ended by now
 
     def unread(
-        self, group: str, positions: Mapping[TopicPartition, int], look: LogsView
+        self, group: str, positions: Mapping[TopicPartition, int], view: LogsView
     ) -> dict[TopicPartition, Unread]:
         """Return what a group has not read: records before each partition's end, and the time stamp of the first."""
         if group not in self._counters:
             self._counters[group] = RecordCounter(reader(self._settings, max_partition_fetch_bytes=1 << 16))
-        starts = {place: max(position, look.logs[place].start) for place, position in positions.items()}
-        ends = {place: look.logs[place].end for place in positions}
+        starts = {partition: max(position, view.logs[partition].start) for partition, position in positions.items()}
+        ends = {partition: view.logs[partition].end for partition in positions}
         lasting = {
             name: one
-            for name, one in look.topic_ids.items()
-            if name in look.keeping and not look.keeping[name].compacts
+            for name, one in view.topic_ids.items()
+            if name in view.retention and not view.retention[name].compacts
         }
         return self._counters[group].unread(starts, ends, lasting)

@@ -66,19 +66,19 @@ class RecordCounter:
         ``lasting`` has the ids of the topics whose records stay as they are; others are counted again each time.
         """
         counted = {}
-        for place, start in starts.items():
-            log = lasting.get(place.topic, "")
-            known = self._known.get(place)
+        for partition, start in starts.items():
+            log = lasting.get(partition.topic, "")
+            known = self._known.get(partition)
             same = known is not None and log and (known.log, known.start) == (log, start)
-            counted[place] = known if known is not None and same else Counted(log, start, start)
-        deep = sum(ends[place] - one.start > FEW for place, one in counted.items())
+            counted[partition] = known if known is not None and same else Counted(log, start, start)
+        deep = sum(ends[partition] - one.start > FEW for partition, one in counted.items())
         sample = min(FEW, max(SAMPLE, IN_ALL // max(deep, 1)))
-        todo = {place: one for place, one in counted.items() if not one.enough(ends[place], sample)}
+        todo = {partition: one for partition, one in counted.items() if not one.enough(ends[partition], sample)}
         if todo:
-            compacted = {place for place, one in todo.items() if not one.log}
+            compacted = {partition for partition, one in todo.items() if not one.log}
             counted |= count(self._consumer, todo, ends, compacted=compacted, sample=sample)
         self._known = counted
-        return {place: one.unread(ends[place]) for place, one in counted.items()}
+        return {partition: one.unread(ends[partition]) for partition, one in counted.items()}
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -98,35 +98,35 @@ def count(
     """Return counts that go further, up to the ends or to where it is enough; a silent broker gives less, for now."""
     consumer.assign(list(todo))
     found = dict(todo)
-    for place, one in found.items():
-        consumer.seek(place, one.upto)
+    for partition, one in found.items():
+        consumer.seek(partition, one.upto)
     waiting = set(found)
     moved_at = time.monotonic()
     give_up_at = moved_at + patience_s
     while waiting and time.monotonic() < min(give_up_at, moved_at + silence_s):
         batches = consumer.poll(timeout_ms=20, max_records=SAMPLE)
-        for place, batch in batches.items():
-            inside = [record for record in batch if record.offset < ends[place]] if place in waiting else []
+        for partition, batch in batches.items():
+            inside = [record for record in batch if record.offset < ends[partition]] if partition in waiting else []
             if inside:
-                one = found[place]
-                found[place] = replace(
+                one = found[partition]
+                found[partition] = replace(
                     one,
                     records=one.records + len(inside),
                     size=one.size + sum(len(record.value or b"") for record in inside),
                     first_ms=int(inside[0].timestamp) if one.first_ms is None else one.first_ms,
                 )
-        for place in waiting & batches.keys() if batches else list(waiting):  # without records there may be markers
-            position = consumer.position(place)
-            if position != found[place].upto:
-                found[place], moved_at = replace(found[place], upto=position), time.monotonic()
-            if found[place].enough(ends[place], sample):
-                waiting.remove(place)
+        for partition in waiting & batches.keys() if batches else list(waiting):  # without records there may be markers
+            position = consumer.position(partition)
+            if position != found[partition].upto:
+                found[partition], moved_at = replace(found[partition], upto=position), time.monotonic()
+            if found[partition].enough(ends[partition], sample):
+                waiting.remove(partition)
                 # A pause would do, but kafka-python 3.0.12 never again hands out what it holds of a paused partition.
-                consumer.seek(place, ends[place])
-    for place in waiting & set(compacted):
+                consumer.seek(partition, ends[partition])
+    for partition in waiting & set(compacted):
         # Past a tail that was compacted away no record comes and the position stays: what was counted is all there is.
         # Of other logs it is a broker that takes its time, and the next look goes on.
-        if consumer.highwater(place) is not None and time.monotonic() < give_up_at:
-            found[place] = replace(found[place], whole=True)
+        if consumer.highwater(partition) is not None and time.monotonic() < give_up_at:
+            found[partition] = replace(found[partition], whole=True)
     consumer.assign([])
     return found

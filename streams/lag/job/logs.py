@@ -15,7 +15,14 @@ from kafka import KafkaConsumer, TopicPartition
 from schemas.codec import SchemaError, decode
 from schemas.records import Progress
 from streams.broker import consumer
-from streams.lag.commit_records import TOPIC, Committed, GroupPartition, committed_of, offsets_partition_of, place_of
+from streams.lag.commit_records import (
+    TOPIC,
+    Committed,
+    GroupPartition,
+    committed_of,
+    group_partition_of,
+    offsets_partition_of,
+)
 from streams.settings import Settings
 
 PATIENCE_MS = 5_000  # with a broker that does not answer
@@ -39,7 +46,7 @@ def drain(consumer: KafkaConsumer, *, silence_s: float = 1.5) -> Iterator[Any]:
     """Yield the records up to where the assigned partitions end now, or to where none come: a tail may be compacted."""
     ends: Mapping[TopicPartition, int] = consumer.end_offsets(list(consumer.assignment()))
     give_up_at = time.monotonic() + silence_s
-    while time.monotonic() < give_up_at and any(consumer.position(place) < end for place, end in ends.items()):
+    while time.monotonic() < give_up_at and any(consumer.position(partition) < end for partition, end in ends.items()):
         for records in consumer.poll(timeout_ms=100).values():
             yield from records
             give_up_at = time.monotonic() + silence_s
@@ -84,25 +91,25 @@ class CommitLog(Commits[GroupPartition]):
     def __init__(self, settings: Settings, groups: Iterable[str], *, partitions: int, since_ms: int) -> None:
         super().__init__(reader(settings))
         self.groups = frozenset(groups)
-        places = sorted({TopicPartition(TOPIC, offsets_partition_of(group, partitions)) for group in self.groups})
-        self._consumer.assign(places)
-        found = self._consumer.offsets_for_times(dict.fromkeys(places, since_ms))
-        self._consumer.seek_to_end(*[place for place in places if found[place] is None])
-        for place, first in found.items():
+        assigned = sorted({TopicPartition(TOPIC, offsets_partition_of(group, partitions)) for group in self.groups})
+        self._consumer.assign(assigned)
+        found = self._consumer.offsets_for_times(dict.fromkeys(assigned, since_ms))
+        self._consumer.seek_to_end(*[partition for partition in assigned if found[partition] is None])
+        for partition, first in found.items():
             if first is not None:
-                self._consumer.seek(place, first.offset)
+                self._consumer.seek(partition, first.offset)
 
     def catch_up(self) -> int:
         """Read to the end and return the newest time among what was new, 0 for nothing; what was deleted goes."""
         newest_ms = 0
         for record in drain(self._consumer):
-            place = place_of(record.key)
-            if place is None or place.group not in self.groups:
+            partition = group_partition_of(record.key)
+            if partition is None or partition.group not in self.groups:
                 continue
             if record.value is None:
-                self.commits.pop(place, None)
+                self.commits.pop(partition, None)
             elif (commit := committed_of(record.value)) is not None:
-                self.commits[place].append(commit)
+                self.commits[partition].append(commit)
                 newest_ms = max(newest_ms, commit.at_ms or 0)
         return newest_ms
 
@@ -118,13 +125,13 @@ class ProgressLog(Commits[int]):
         super().__init__(reader(settings, max_partition_fetch_bytes=8 << 20))
         self.unreadable = 0
         self._wanted = set(partitions)
-        self._place = TopicPartition(topic, 0)
-        self._consumer.assign([self._place])
-        first = self._consumer.offsets_for_times({self._place: since_ms})[self._place]
+        self._partition = TopicPartition(topic, 0)
+        self._consumer.assign([self._partition])
+        first = self._consumer.offsets_for_times({self._partition: since_ms})[self._partition]
         if first is None:
-            self._consumer.seek_to_end(self._place)
+            self._consumer.seek_to_end(self._partition)
         else:
-            self._consumer.seek(self._place, first.offset)
+            self._consumer.seek(self._partition, first.offset)
 
     def catch_up(self) -> None:
         """Read to the end; snapshots are passed over without a look inside."""
@@ -132,7 +139,7 @@ class ProgressLog(Commits[int]):
         if self._wanted - self.commits.keys():
             self.commits.clear()
             self.unreadable = 0
-            self._consumer.seek_to_beginning(self._place)
+            self._consumer.seek_to_beginning(self._partition)
             self._read()
             self._wanted = set()  # who is not there yet will come at the end
 
@@ -143,7 +150,7 @@ class ProgressLog(Commits[int]):
             try:
                 progress = decode(record.value or b"", Progress)
                 if min(progress.next_offset, progress.published_at_ms) < 0:
-                    raise SchemaError("a place before the log, or a time before 1970")
+                    raise SchemaError("an offset before the log, or a time before 1970")
             except SchemaError:
                 self.unreadable += 1
                 continue

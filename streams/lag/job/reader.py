@@ -21,11 +21,11 @@ from kafka.errors import (
 
 from streams.broker import Found
 from streams.lag.commit_records import TOPIC
-from streams.lag.facts import Keeping, LogsView, facts_of, reading_from
+from streams.lag.ends import Ends
+from streams.lag.facts import LogsView, Retention, facts_of, reading_from
 from streams.lag.job.broker import Broker
-from streams.lag.job.history import Ends
+from streams.lag.job.commit_history import CommitHistory, Watched
 from streams.lag.job.logs import PATIENCE_MS
-from streams.lag.job.moves import CommitHistory, Watched
 from streams.lag.report import GroupLag, LagReport, partition_lag, without_leader
 from streams.lag.verdict import Window
 from streams.settings import Settings, Topics
@@ -72,10 +72,10 @@ class LagReader:
         ]
         self._clock, self._began_ms = clock, 0
         self._moves = CommitHistory(settings, self.watched, window=self.window)
-        self._ends = Ends(self.window, lambda places, at_ms: self._connected().offsets_at(places, at_ms))
+        self._ends = Ends(self.window, lambda partitions, at_ms: self._connected().offsets_at(partitions, at_ms))
         self._broker: Broker | None = None
-        self._keeping: dict[str, Keeping] = {}
-        self._keeping_until = 0.0
+        self._retention: dict[str, Retention] = {}
+        self._retention_until = 0.0
 
     @property
     def settled(self) -> bool:
@@ -124,48 +124,50 @@ class LagReader:
         # commits before offsets, and offsets before ends: each is as new as the one before, and lag never negative
         commits = self._moves.read(broker, found, now_ms)
         now_ms += self._moves.clocks.ahead_ms
-        served = [place for moves in commits.values() for place in moves if not dark(place, found)]
-        places = sorted(set(served))
-        logs = broker.logs(places)
-        keeping = self._kept(broker, [name for name in found if name != TOPIC])
-        look = LogsView(
-            now_ms,
-            topic_ids,
-            keeping,
-            logs,
-            self._ends.note(logs, topic_ids, now_ms),
-            self._ends.since_ms,
-            broker.open_transactions({place: log for place, log in logs.items() if log.end < log.high}),
-            broker.newest_ms([place for place in places if not keeping[place.topic].live]),
-            broker.oldest_ms(places),
+        served = [partition for moves in commits.values() for partition in moves if not dark(partition, found)]
+        partitions = sorted(set(served))
+        logs = broker.logs(partitions)
+        retention = self._kept(broker, [name for name in found if name != TOPIC])
+        view = LogsView(
+            now_ms=now_ms,
+            topic_ids=topic_ids,
+            retention=retention,
+            logs=logs,
+            ends=self._ends.note(logs, topic_ids, now_ms),
+            since_ms=self._ends.since_ms,
+            held=broker.open_transactions({partition: log for partition, log in logs.items() if log.end < log.high}),
+            newest_ms=broker.newest_ms([partition for partition in partitions if not retention[partition.topic].live]),
+            oldest_ms=broker.oldest_ms(partitions),
         )
         members = broker.members([one.group for one in self.watched])
         groups = []
         for one in self.watched:
             join = one.name == "join"
-            moves = {place: moved for place, moved in commits[one.name].items() if not dark(place, found)}
-            positions = {place: reading_from(moved, place, look, join=join) for place, moved in moves.items()}
-            unread = broker.unread(one.group, positions, look)
+            moves = {partition: moved for partition, moved in commits[one.name].items() if not dark(partition, found)}
+            positions = {
+                partition: reading_from(moved, partition, view, join=join) for partition, moved in moves.items()
+            }
+            unread = broker.unread(one.group, positions, view)
             lags = []
-            for place, moved in commits[one.name].items():
-                if place in moves:
-                    facts = facts_of(moved, place, look, unread[place], join=join)
+            for partition, moved in commits[one.name].items():
+                if partition in moves:
+                    facts = facts_of(moved, partition, view, unread[partition], join=join)
                     lags.append(partition_lag(facts, now_ms=now_ms, window=self.window))
                 else:
-                    lags.append(without_leader(*place, committed=moved[-1].offset if moved else None))
+                    lags.append(without_leader(*partition, committed=moved[-1].offset if moved else None))
             groups.append(GroupLag(one.name, one.group, members.get(one.group), tuple(lags)))
-        return LagReport(now_ms, tuple(groups), tuple(self._notes(keeping)))
+        return LagReport(now_ms, tuple(groups), tuple(self._notes(retention)))
 
-    def _notes(self, keeping: Mapping[str, Keeping]) -> Iterator[str]:
+    def _notes(self, retention: Mapping[str, Retention]) -> Iterator[str]:
         """Yield what one should know about the numbers, one line each."""
         if self._moves.hidden:
             yield self._moves.hidden
         if self._moves.clocks.ahead_ms:
             yield self._moves.clocks.words
-        unknown = [name for name, one in keeping.items() if not one.known]
+        unknown = [name for name, one in retention.items() if not one.known]
         if unknown:
             yield f"no DESCRIBE_CONFIGS on {', '.join(unknown)}, so nobody knows how long their records are kept"
-        by_size = [name for name, one in keeping.items() if one.by_size]
+        by_size = [name for name, one in retention.items() if one.by_size]
         if by_size:
             yield f"{', '.join(by_size)} also lose records by size (retention.bytes), which is not seen here"
         if self._moves.unreadable:
@@ -185,16 +187,16 @@ class LagReader:
             raise LagError(f"{self.topics.parameters}[0] on Kafka at {self.settings.kafka} has no leader just now")
         return {name: topic for name, topic in found.items() if topic.readable} | broker.topics([TOPIC])
 
-    def _kept(self, broker: Broker, names: list[str]) -> dict[str, Keeping]:
-        if self._clock() > self._keeping_until or set(names) - self._keeping.keys():
-            self._keeping = broker.keeping(names)
-            self._keeping_until = self._clock() + CONFIG_S
-        return self._keeping
+    def _kept(self, broker: Broker, names: list[str]) -> dict[str, Retention]:
+        if self._clock() > self._retention_until or set(names) - self._retention.keys():
+            self._retention = broker.retention(names)
+            self._retention_until = self._clock() + CONFIG_S
+        return self._retention
 
 
-def dark(place: TopicPartition, found: Mapping[str, Found]) -> bool:
+def dark(partition: TopicPartition, found: Mapping[str, Found]) -> bool:
     """Return whether nobody serves a partition."""
-    return place.partition in found[place.topic].leaderless
+    return partition.partition in found[partition.topic].leaderless
 
 
 def explained(error: Exception, settings: Settings) -> str:

@@ -54,47 +54,31 @@ def copy(
                 topic_id=source.topic_id(topic),
                 topic=settings.topic_prefix + topic,
             )
-            done += [
-                _copy(source, archive, topic, partition, from_ms, to_ms, codec, shown)
-                for partition in range(partitions)
-            ]
+            for partition in range(partitions):
+                kept_from, stop = source.bounds(topic, partition)
+                first = kept_from if from_ms is None else max(kept_from, source.offset_at(topic, partition, from_ms))
+                stop = stop if to_ms is None else min(stop, source.offset_at(topic, partition, to_ms))
+                with closing(LogWriter(archive.log(topic, partition), start=first, codec=codec)) as writer:
+                    if writer.next_offset < kept_from:
+                        raise ArchiveError(
+                            f"{writer.log.path} ends at offset {writer.next_offset}, but {source.where()} has deleted "
+                            f"{topic} {partition} up to {kept_from}: records between are lost to this archive; go on "
+                            "in another directory"
+                        )
+                    done.append(_copy(source, topic, writer, stop, shown))
     return done
 
 
-def _copy(
-    source: KafkaSource,
-    archive: Archive,
-    topic: str,
-    partition: int,
-    from_ms: int | None,
-    to_ms: int | None,
-    codec: str | None,
-    progress: Progress,
-) -> Copied:
-    kept_from, stop = source.bounds(topic, partition)
-    first = kept_from
-    if from_ms is not None:
-        first = max(first, source.offset_at(topic, partition, from_ms))
-    if to_ms is not None:
-        stop = min(stop, source.offset_at(topic, partition, to_ms))
-    writer = LogWriter(archive.log(topic, partition), start=first, codec=codec)
-    try:
-        start = writer.next_offset
-        if start < kept_from:
-            raise ArchiveError(
-                f"{writer.log.path} ends at offset {start}, but {source.where()} has deleted {topic} {partition} up to "
-                f"{kept_from}: records between are lost to this archive; go on in another directory"
-            )
-        task = progress.add_task(f"{topic} {partition}", total=max(0, stop - start))
-        gathered = Gathered(writer)
-        for block in source.read(topic, partition, start, stop):
-            gathered.add(block)
-            progress.update(task, completed=block.next_offset - start)
-        gathered.flush()
-        writer.sync()
-        return Copied(topic, partition, start, writer.next_offset, gathered.records)
-    finally:
-        writer.close()
+def _copy(source: KafkaSource, topic: str, writer: LogWriter, stop: int, progress: Progress) -> Copied:
+    partition, start = writer.log.partition, writer.next_offset
+    task = progress.add_task(f"{topic} {partition}", total=max(0, stop - start))
+    gathered = Gathered(writer)
+    for block in source.read(topic, partition, start, stop):
+        gathered.add(block)
+        progress.update(task, completed=block.next_offset - start)
+    gathered.flush()
+    writer.sync()
+    return Copied(topic, partition, start, writer.next_offset, gathered.records)
 
 
 class Gathered:

@@ -85,7 +85,9 @@ class RedisParameters:
                 log.error(
                     "Redis at %s keeps a higher version of %s that was learned from another samples topic, and rankers "
                     "get that one; raise the epoch of bucket %s, or delete the key",
-                    *(self.address, key[0], snapshot.bucket),
+                    self.address,
+                    key[0],
+                    snapshot.bucket,
                 )
             return bool(found > 0 and self._put(key, [*version, data]) > 0)
         except redis.RedisError as error:

@@ -215,7 +215,11 @@ class Ranker:
             log.warning(
                 "%s is %.0f s old, more than the %g s allowed; is `glimpse learn` running, and is there traffic? "
                 "%d looks at the source failed, %d snapshots were refused",
-                *(name_of(self.snapshot), self.age_s, self.stale_after_s, self.missed, self.refused),
+                name_of(self.snapshot),
+                self.age_s,
+                self.stale_after_s,
+                self.missed,
+                self.refused,
             )
         self._said_stale = self.stale
 

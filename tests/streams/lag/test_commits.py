@@ -11,7 +11,14 @@ from streams.join import Commit
 from streams.join.clock import LogPosition as LogPlace
 from streams.join.commit import LogPart
 from streams.lag.clocks import Clocks
-from streams.lag.commit_records import Committed, GroupPartition, Standing, committed_of, place_of, standing_of
+from streams.lag.commit_records import (
+    Committed,
+    CommittedPosition,
+    GroupPartition,
+    committed_of,
+    group_partition_of,
+    position_of,
+)
 
 
 def text(value: str) -> bytes:
@@ -48,16 +55,16 @@ def test_the_topic_id_is_found_among_tags():
 
 def test_keys_of_other_kinds_are_passed_over():
     key = struct.pack(">h", 1) + text("group") + text("topic") + struct.pack(">i", 3)
-    assert place_of(key) == GroupPartition("group", "topic", 3)
-    assert place_of(struct.pack(">h", 2) + text("group")) is None
-    assert place_of(None) is None
+    assert group_partition_of(key) == GroupPartition("group", "topic", 3)
+    assert group_partition_of(struct.pack(">h", 2) + text("group")) is None
+    assert group_partition_of(None) is None
     assert committed_of(struct.pack(">hq", 9, 1)) is None
 
 
 @given(st.binary(max_size=60), st.integers(0, 4))
 def test_hostile_bytes_are_no_commit_and_no_crash(data, version):
-    place_of(data)
-    place_of(struct.pack(">h", version) + data)
+    group_partition_of(data)
+    group_partition_of(struct.pack(">h", version) + data)
     committed_of(data)
     committed_of(struct.pack(">h", version) + data)
 
@@ -65,8 +72,8 @@ def test_hostile_bytes_are_no_commit_and_no_crash(data, version):
 def test_the_joins_notes_tell_where_it_is():
     part = LogPart(LogPlace(3, 5000, 0), 9, 0, [])
     (offset, metadata), _ = Commit(part, LogPart.beginning(0), "rules").encode(("id", ""))
-    assert standing_of(Committed(offset, metadata), join=True) == Standing(9, "id", 5000)
-    assert standing_of(Committed(offset, metadata), join=False) == Standing(3)
+    assert position_of(Committed(offset, metadata), join=True) == CommittedPosition(9, "id", 5000)
+    assert position_of(Committed(offset, metadata), join=False) == CommittedPosition(3)
 
 
 GARBAGE = ["", "{", "[]", '{"to": "x"}', '{"to": 4}', "null", '{"to": null, "clock": 1, "topic": ""}', "\x00" * 30]
@@ -77,7 +84,7 @@ GARBAGE += ['{"to": Infinity, "clock": 1, "topic": ""}', "[" * 4096, '{"to": 1e9
 
 @pytest.mark.parametrize("metadata", GARBAGE)
 def test_other_notes_are_said_and_the_offset_stands(metadata):
-    found = standing_of(Committed(7, metadata, 1000, "id"), join=True)
+    found = position_of(Committed(7, metadata, 1000, "id"), join=True)
     assert found[:2] == (7, "id")
     assert "not the join's notes" in found.problem
     assert "\n" not in found.problem

@@ -15,7 +15,20 @@ from streams.lag.report import GroupLag, LagReport, PartitionLag
 from streams.lag.verdict import OpenTransaction, Verdict
 
 FINE = PartitionLag(
-    "clicks", 0, 4, 9, 9, 0, True, 0.0, 12.5, 12.5, 0.0, 86_400.0, 0, None, 1000, Verdict.OK, "caught up"
+    topic="clicks",
+    partition=0,
+    committed=4,
+    position=9,
+    end=9,
+    exact=True,
+    lag_s=0.0,
+    rate_in=12.5,
+    rate_out=12.5,
+    catch_up_s=0.0,
+    retention_left_s=86_400.0,
+    last_commit_ms=1000,
+    verdict=Verdict.OK,
+    reason="caught up",
 )
 SLOW = replace(
     FINE, partition=1, lag=700, exact=False, lag_s=42.0, catch_up_s=None, verdict=Verdict.WARN, reason="slow"

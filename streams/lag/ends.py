@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kafka import TopicPartition
-
 from streams.lag.facts import LogState
 from streams.lag.verdict import OffsetAt, Window
+from streams.logs import TopicPartition
 
 OffsetsAt = Callable[[Iterable[TopicPartition], int], Mapping[TopicPartition, int | None]]
 
@@ -33,28 +32,28 @@ class Ends:
         self, logs: Mapping[TopicPartition, LogState], topic_ids: Mapping[str, str], now_ms: int
     ) -> dict[TopicPartition, list[OffsetAt]]:
         """Take in where logs end now, and return their marks, oldest first."""
-        keys = {place: (place, topic_ids[place.topic]) for place in logs}
-        new = [place for place, key in keys.items() if key not in self._marks]
+        keys = {partition: (partition, topic_ids[partition.topic]) for partition in logs}
+        new = [partition for partition, key in keys.items() if key not in self._marks]
         past = self._past(new, logs, now_ms) if new else {}
         self.since_ms |= dict.fromkeys(new, now_ms)
         before_ms = now_ms - 6 * self.window.span_s * 1000
         marks = {}
-        for place, key in keys.items():
-            known = [*self._marks.get(key, past.get(place, [])), OffsetAt(now_ms, logs[place].end)]
+        for partition, key in keys.items():
+            known = [*self._marks.get(key, past.get(partition, [])), OffsetAt(now_ms, logs[partition].end)]
             while len(known) > 1 and known[1].at_ms < before_ms:
                 del known[0]
             marks[key] = known
         self._marks = marks
-        return {place: marks[key] for place, key in keys.items()}
+        return {partition: marks[key] for partition, key in keys.items()}
 
     def _past(
-        self, places: list[TopicPartition], logs: Mapping[TopicPartition, LogState], now_ms: int
+        self, partitions: list[TopicPartition], logs: Mapping[TopicPartition, LogState], now_ms: int
     ) -> dict[TopicPartition, list[OffsetAt]]:
-        marks: dict[TopicPartition, list[OffsetAt]] = {place: [] for place in places}
+        marks: dict[TopicPartition, list[OffsetAt]] = {partition: [] for partition in partitions}
         step_ms = self.window.span_s * 1000 / self.window.commits
         for step in range(self.window.commits + self.window.commits // 2, 0, -1):
             at_ms = round(now_ms - step * step_ms)
-            for place, offset in self._offsets_at(places, at_ms).items():
-                end = logs[place].end
-                marks[place].append(OffsetAt(at_ms, end if offset is None else min(offset, end)))
+            for partition, offset in self._offsets_at(partitions, at_ms).items():
+                end = logs[partition].end
+                marks[partition].append(OffsetAt(at_ms, end if offset is None else min(offset, end)))
         return marks

@@ -115,17 +115,19 @@ class CommitHistory:
     ) -> dict[TopicPartition, list[Committed]]:
         """Return a group's commits, the newest last, for each partition that it should read."""
         if watched.name == "learn":
-            places = [
+            partitions = [
                 TopicPartition(self.topics.samples, number) for number in range(found[self.topics.samples].partitions)
             ]
-            return {place: list(learned.get(place.partition, [])) for place in places}
+            return {partition: list(learned.get(partition.partition, [])) for partition in partitions}
         now = broker.committed([watched.group])[watched.group]
-        topics = watched.topics or sorted({place.topic for place in now} & (found.keys() - {TOPIC}))
+        topics = watched.topics or sorted({partition.topic for partition in now} & (found.keys() - {TOPIC}))
         moves = {}
-        for place in [TopicPartition(topic, number) for topic in topics for number in range(found[topic].partitions)]:
-            key = GroupPartition(watched.group, place.topic, place.partition)
+        for partition in [
+            TopicPartition(topic, number) for topic in topics for number in range(found[topic].partitions)
+        ]:
+            key = GroupPartition(watched.group, partition.topic, partition.partition)
             if self.hidden:
-                self._seen[key] = newest_last(self._seen.get(key, []), now.get(place), now_ms)[-1000:]
+                self._seen[key] = newest_last(self._seen.get(key, []), now.get(partition), now_ms)[-1000:]
                 self._seen[key] = [one._replace(at_ms=one.at_ms or now_ms) for one in self._seen[key]]
             known = (self._seen if self.hidden else history).get(key, [])
             last = self._last.get(key)
@@ -136,7 +138,7 @@ class CommitHistory:
                 and (last.at_ms or 0) < (known[0].at_ms or 0)
             ):
                 known.insert(0, last)  # its own commit is long gone, but it went back from there
-            moves[place] = newest_last(known, now.get(place), now_ms)
-            if moves[place]:
-                self._last[key] = moves[place][-1]._replace(at_ms=now_ms)
+            moves[partition] = newest_last(known, now.get(partition), now_ms)
+            if moves[partition]:
+                self._last[key] = moves[partition][-1]._replace(at_ms=now_ms)
         return moves
