@@ -109,7 +109,7 @@ def test_a_publish_delay_of_30_s_shows_as_30_s(browser, settings_for):
     with of_kafka(settings) as page:
         browser.screen(1280, 900)
         browser.open(page.url)
-        browser.wait("document.querySelector('#fresh tbody tr')")
+        browser.wait("Number.parseFloat(document.querySelector('#fresh tbody td:nth-child(2)').innerText)")
         cells = browser.run("[...document.querySelectorAll('#fresh tbody td')].map((cell) => cell.innerText)")
     in_all, *stages = (float(cells[column].split()[0]) for column in (1, 6, 7, 8, 9))
     joined, learned, published, served = stages
