@@ -35,26 +35,26 @@ def drill(
     glimpse.toml (or to three of its own); workers are killed and frozen, the servers stopped, killed and emptied. After
     each fault everything must be learned exactly as in a run without faults, on Kafka and in Redis.
     """
-    from contextlib import ExitStack
-
     from rich.console import Console
 
-    from streams.drill import Outcome, drill_settings, plan_faults, table_of
+    from streams.drill import Outcome, drill_settings, plan_faults, possible_faults, table_of
     from streams.drill.job import own_servers, run_drill, servers_as_set
     from streams.settings import TOPICS, load
 
     settings = drill_settings(load(config))
+    plan = plan_faults(possible_faults(kind, own_servers=not kafka), faults, load_s=seconds, seed=seed)
     folder = Path(tempfile.mkdtemp(prefix="glimpse-drill-"))
     outcomes: list[Outcome] = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended then, too
-    with ExitStack() as ending:
-        servers = ending.enter_context(servers_as_set(settings) if kafka else own_servers(settings, folder))
-        writes_to(servers.settings, TOPICS, redis=True)
-        plan = plan_faults(servers.kinds(kind), faults, load_s=seconds, seed=seed)
-        playing = run_drill(servers, plan, folder, load_s=seconds, rate=rate, workers=workers, seed=seed, say=note)
-        outcomes.extend(playing)
-    Console(width=None if Console().is_terminal else 200).print(table_of(outcomes))
+    try:
+        with servers_as_set(settings) if kafka else own_servers(settings, folder) as servers:
+            writes_to(servers.settings, TOPICS, redis=True)
+            playing = run_drill(servers, plan, folder, load_s=seconds, rate=rate, workers=workers, seed=seed, say=note)
+            outcomes.extend(playing)
+    finally:  # also what was found until Ctrl-C
+        Console(width=None if Console().is_terminal else 200).print(table_of(outcomes))
+        if len(outcomes) < faults or not all(outcome.good for outcome in outcomes):
+            note(f"what the workers and servers said is in {folder}")
     if not all(outcome.good for outcome in outcomes):
-        note(f"what the workers and servers said is in {folder}")
         raise typer.Exit(1)
     shutil.rmtree(folder)

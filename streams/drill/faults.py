@@ -22,6 +22,10 @@ WORKERS = tuple(name for name in LENGTHS if name.endswith(("join", "learn")))
 SERVERS = tuple(name for name in LENGTHS if name not in WORKERS)
 
 
+class DrillError(RuntimeError):
+    """A drill that cannot be carried out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault: its kind, when it strikes after its load began, and how long it lasts."""
@@ -39,6 +43,19 @@ class Fault:
     def target(self) -> str:
         """Whom it hits: join, learn, kafka or redis."""
         return self.kind.partition("-")[2]
+
+
+def possible_faults(wanted: Sequence[str] | None, *, own_servers: bool) -> list[str]:
+    """Return the kinds that a drill may draw, the ``wanted`` ones if any are; only its own servers may be broken.
+
+    >>> possible_faults(None, own_servers=False)
+    ['kill-join', 'kill-learn', 'freeze-join', 'freeze-learn']
+    """
+    possible = WORKERS + SERVERS if own_servers else WORKERS
+    for kind in wanted or ():
+        if kind not in possible:
+            raise DrillError(f"no fault {kind!r} here; possible are {', '.join(possible)}")
+    return list(wanted or possible)
 
 
 def plan_faults(kinds: Sequence[str], number: int, *, load_s: float, seed: int) -> list[Fault]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from streams.drill.faults import Fault
+from streams.drill.faults import DrillError, Fault
 from streams.drill.job.golden import Golden, Live
 from streams.drill.job.load import Load, draw_load
-from streams.drill.job.servers import DrillError, DrillServers
+from streams.drill.job.servers import DrillServers
 from streams.drill.job.workers import Workers
 from streams.drill.outcome import Outcome
 

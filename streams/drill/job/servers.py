@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,16 +11,11 @@ from pathlib import Path
 import redis
 
 from streams.broker import create_topics, delete_topics
-from streams.drill.faults import SERVERS, WORKERS
 from streams.local import LocalKafka, LocalRedis
 from streams.settings import Settings
 
 WAIT_S = 2.0
 SECONDS_A_POSITION = 0.5  # how far apart simulated clicks on a list are
-
-
-class DrillError(RuntimeError):
-    """A drill that cannot be carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +25,6 @@ class DrillServers:
     settings: Settings
     kafka: LocalKafka | None = None
     redis: LocalRedis | None = None
-
-    def kinds(self, wanted: Sequence[str] | None) -> list[str]:
-        """Return the kinds of faults that are possible here, or of those the ``wanted`` ones."""
-        possible = WORKERS if self.kafka is None else WORKERS + SERVERS
-        for kind in wanted or ():
-            if kind not in possible:
-                raise DrillError(f"no fault {kind!r} here; possible are {', '.join(possible)}")
-        return list(wanted or possible)
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 import pytest
 
-from streams.drill import SERVERS, WORKERS, Fault, Outcome, plan_faults
+from streams.drill import SERVERS, WORKERS, Fault, Outcome, plan_faults, possible_faults
 from streams.drill.buckets import own_buckets
+from streams.drill.faults import DrillError
 
 
 def test_every_kind_comes_once_before_any_comes_again():
@@ -14,6 +15,12 @@ def test_every_kind_comes_once_before_any_comes_again():
     assert plan != plan_faults(kinds, 20, load_s=10, seed=4)
     assert all(3 <= fault.after_s <= 7 for fault in plan)
     assert all(fault.for_s >= 12 for fault in plan if fault.action == "freeze")
+
+
+def test_only_its_own_servers_may_be_broken():
+    assert possible_faults(["stop-kafka"], own_servers=True) == ["stop-kafka"]
+    with pytest.raises(DrillError, match="no fault 'stop-kafka' here; possible are kill-join"):
+        possible_faults(["stop-kafka"], own_servers=False)
 
 
 STRUCK = Fault("kill-join", 1.0, 1.0)
