@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from streams.commands import archive, dashboard, demo, drill, jobs, lag, ledger, offline, produce, rank, replay, servers
+from streams.commands import (
+    archive,
+    dashboard,
+    demo,
+    drill,
+    jobs,
+    lag,
+    ledger,
+    offline,
+    produce,
+    rank,
+    replay,
+    servers,
+    show,
+)
 from streams.commands.errors import LastWords, explained
 from streams.commands.options import note
 
@@ -23,7 +37,7 @@ cli = typer.Typer(
     A first run: glimpse demo. With servers: glimpse up, then topics, worker, produce and rank.
     Settings come from GLIMPSE_* variables and glimpse.toml (see examples/glimpse.toml).""",
 )
-for group in (demo, servers, jobs, produce, rank, lag, dashboard, archive, replay, ledger, drill, offline):
+for group in (demo, servers, jobs, produce, rank, show, lag, dashboard, archive, replay, ledger, drill, offline):
     cli.add_typer(group.commands)
 
 

@@ -1,6 +1,7 @@
 """Snapshots of what was learned, and the places that keep them."""
 
 from streams.parameters.chunks import Version, load_snapshot, name_of, split_snapshot
+from streams.parameters.description import describe
 from streams.parameters.directory import DirectoryParameters
 from streams.parameters.errors import ConfigChanged, Hopeless, SnapshotCorrupt, SnapshotMissing
 from streams.parameters.newest import Newest
@@ -18,6 +19,7 @@ __all__ = [
     "Version",
     "check_config",
     "check_stamp",
+    "describe",
     "frozen_model",
     "load_snapshot",
     "name_of",

@@ -45,6 +45,10 @@ class DirectoryParameters:
             raise SourceAway(f"{self.where(bucket)} cannot be read: {error}") from error
         return snapshot if after is None or snapshot.version > after else None
 
+    def buckets(self) -> list[str]:
+        """Return the buckets that have a file."""
+        return sorted(file.stem for file in self.path.glob("*.snapshot"))
+
     def where(self, bucket: str) -> str:
         """Return how people would name the place of the bucket's snapshot."""
         return str(self.file(bucket))

@@ -163,13 +163,25 @@ def check_stamp(bucket: Bucket, snapshot: Snapshot | None, learned: Version | No
     )
 
 
-def check_config(bucket: Bucket, snapshot: Snapshot, *, topic_id: str, partition: int) -> None:
-    """Refuse to go on with a snapshot that other settings have made, naming what differs and the way out."""
+def differences(
+    bucket: Bucket, snapshot: Snapshot, *, topic_id: str | None = None, partition: int | None = None
+) -> list[str]:
+    """Return in what the settings of a bucket are not those that a snapshot was learned with; α only ranks."""
     fresh = take_snapshot(
-        bucket.model(), bucket, samples_offset=0, topic_id=topic_id, partition=partition, published_at_ms=0
+        bucket.model(),
+        bucket,
+        samples_offset=0,
+        topic_id=snapshot.samples_topic_id if topic_id is None else topic_id,
+        partition=snapshot.samples_partition if partition is None else partition,
+        published_at_ms=0,
     )
     found = [(name, getattr(fresh, name), getattr(snapshot, name)) for name in LEARNED_WITH]
-    differs = [f"{name} {ours!r} (snapshot: {theirs!r})" for name, ours, theirs in found if ours != theirs]
+    return [f"{name} {ours!r} (snapshot: {theirs!r})" for name, ours, theirs in found if ours != theirs]
+
+
+def check_config(bucket: Bucket, snapshot: Snapshot, *, topic_id: str, partition: int) -> None:
+    """Refuse to go on with a snapshot that other settings have made, naming what differs and the way out."""
+    differs = differences(bucket, snapshot, topic_id=topic_id, partition=partition)
     if bucket.epoch < snapshot.epoch:
         differs.append(f"epoch {bucket.epoch} (snapshot: {snapshot.epoch})")
     same_log = snapshot.samples_topic_id == topic_id and bucket.epoch == snapshot.epoch

@@ -15,6 +15,9 @@ class SnapshotSource(Protocol):
         Raises SourceAway when the place does not answer, and SnapshotCorrupt when it holds other bytes.
         """
 
+    def buckets(self) -> list[str]:
+        """Return the names of the buckets that have a snapshot."""
+
     def where(self, bucket: str) -> str:
         """Return how people would name the place of the bucket's snapshot."""
 

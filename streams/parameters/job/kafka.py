@@ -104,6 +104,11 @@ class KafkaParameters:
                 log.warning(words, self.topic, offset, error)
             self.unreadable += 1
 
+    def buckets(self) -> list[str]:
+        """Return the buckets that have a sound snapshot on the topic."""
+        self.catch_up()
+        return sorted(self.snapshots)
+
     def where(self, bucket: str) -> str:
         """Return how people would name the place of the bucket's snapshot."""
         return f"key {bucket!r} of topic {self.topic!r} on Kafka at {self.address}"

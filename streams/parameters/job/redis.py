@@ -120,6 +120,14 @@ class RedisParameters:
         snapshot = load_snapshot(data)
         return snapshot if after is None or snapshot.version > after else None
 
+    def buckets(self) -> list[str]:
+        """Return the buckets that have a key in the store."""
+        try:
+            keys = list(self._redis.scan_iter(f"{self.prefix}*", count=1000))
+        except redis.RedisError as error:
+            raise SourceAway(f"Redis at {self.address} does not list {self.prefix}*: {error}") from error
+        return sorted(key.decode("utf-8", "replace").removeprefix(self.prefix) for key in keys)
+
     def _fields(self, key: str, *names: str) -> list[bytes | None]:
         return cast(list[Any], self._redis.hmget(key, list(names)))
 

@@ -4,11 +4,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +25,9 @@ from streams.parameters import (
     frozen_model,
     name_of,
 )
-from streams.parameters.job import KafkaParameters, RedisParameters
+from streams.parameters.job import KafkaParameters, RedisParameters, open_parameters
 from streams.rank.job.metrics import health_of, latency, metrics_of
-from streams.settings import Settings, load
+from streams.settings import Settings
 
 __all__ = ["Ranker", "health_of", "metrics_of"]
 
@@ -45,10 +44,6 @@ class Loaded:
 
 class SnapshotUnsolvable(ArithmeticError):
     """A snapshot whose sums have no θ: more was taken back than learned."""
-
-
-class SourceUnknown(ValueError):
-    """An address that is none of a place with snapshots."""
 
 
 class Ranker:
@@ -121,22 +116,7 @@ class Ranker:
     @classmethod
     def from_url(cls, source: str, *, bucket: str, settings: Settings | None = None, **options: Any) -> Self:
         """Return a ranker for ``kafka``, ``redis`` (as set), ``kafka://host:port``, ``redis://…`` or a directory."""
-        try:
-            url = urlsplit(source)
-        except ValueError as error:
-            raise SourceUnknown(
-                f"snapshots come from kafka, redis or a directory, and this is no address: {error}"
-            ) from error
-        if source in ("kafka", "redis"):
-            make = cls.from_kafka if source == "kafka" else cls.from_redis
-            return make(settings or load(), bucket=bucket, **options)
-        if url.scheme == "kafka":
-            return cls.from_kafka(replace(settings or Settings(), kafka=url.netloc), bucket=bucket, **options)
-        if url.scheme in ("redis", "rediss", "unix"):
-            return cls.from_redis(replace(settings or Settings(), redis=source), bucket=bucket, **options)
-        if url.scheme in ("", "file"):
-            return cls.from_directory(url.path if url.scheme else source, bucket=bucket, **options)
-        raise SourceUnknown(f"snapshots come from kafka, redis or a directory, got {source!r}")
+        return cls(open_parameters(source, settings), bucket=bucket, **options)
 
     def rank(self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the rows of the ``size`` best of ``candidates`` (n, d), best first; context-free ones need items."""

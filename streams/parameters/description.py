@@ -1,0 +1,41 @@
+"""A snapshot for people and programs: what it is, how old, what it holds, and what the settings say otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.records import Snapshot
+from streams.parameters.snapshot import differences
+from streams.settings import Bucket
+
+
+def describe(snapshot: Snapshot, bucket: Bucket | None, *, where: str, now_ms: int) -> dict[str, Any]:
+    """Return a snapshot as JSON can hold it, with the table it was learned with if ``bucket`` still has that one."""
+    table = None
+    if bucket is not None and bucket.examination is not None:
+        known = bucket.model().settings().get("examination") == snapshot.examination_sha256
+        table = bucket.examination.tolist() if known else None
+    return {
+        "bucket": snapshot.bucket,
+        "algorithm": snapshot.algorithm,
+        "version": f"{snapshot.epoch}.{snapshot.samples_offset}",
+        "where": where,
+        "published_at_ms": snapshot.published_at_ms,
+        "age_s": max(0.0, (now_ms - snapshot.published_at_ms) / 1000),
+        "lists": snapshot.rounds,
+        "positions": snapshot.positions,
+        "dim": snapshot.dim,
+        "alpha": snapshot.alpha,
+        "ridge": snapshot.ridge,
+        "beta": snapshot.beta,
+        "phi": snapshot.phi,
+        "context_scale": snapshot.context_scale,
+        "reward_scale": snapshot.reward_scale,
+        "theta": snapshot.theta_array.tolist(),
+        "table": table,
+        "table_sha256": snapshot.examination_sha256,
+        "encoder_sha256": snapshot.encoder_sha256,
+        "sha256": snapshot.sha256,
+        "samples": f"partition {snapshot.samples_partition} of topic {snapshot.samples_topic_id}",
+        "settings_differ": [] if bucket is None else differences(bucket, snapshot),
+    }
