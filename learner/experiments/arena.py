@@ -1,7 +1,7 @@
 """A contest of policies, side by side among the same users with the same luck (common random numbers)."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -60,12 +60,15 @@ def compete(
     seed: int,
     continuation: Floats | None = None,
     delay: int = 0,
+    reweighted: bool = False,
 ) -> dict[Name, Earned]:
     """Return what each policy earned with lists of ``size`` when users answer by ``examination`` (K×K).
 
     A policy learns from a batch once it was shown and ``delay`` further batches too. CTR_sum adds up the chance of each
     click after the clicks above, CTR_set the chance 1 − Π(1 − w[k, 0] g) of any: the same in the mean as counting, with
     less noise. A chance above 1, as a log reweighted by 1/w gives, counts in full for CTR_sum and as 1 for CTR_set.
+    With ``reweighted`` that chance is also what is learned from, in place of the drawn click, which saturates at 1 and
+    so shows little of what positions do; the drawn clicks still decide k′.
     """
     seats = {name: Seat(policy, [], [], []) for name, policy in policies.items()}
     own = {name: np.random.default_rng([seed, 1, place]) for place, name in enumerate(seats)}
@@ -80,7 +83,8 @@ def compete(
             seat.sums.append(float(chance.sum()))
             unclicked = 1 - np.minimum(attraction * examination[:size, 0], 1.0)
             seat.sets.append(float((1 - unclicked.prod(axis=1)).sum()))
-            seat.unlearned.append(Samples.from_clicks(pick(rows, batch.contexts), clicks, pick(rows, batch.items)))
+            samples = Samples.from_clicks(pick(rows, batch.contexts), clicks, pick(rows, batch.items))
+            seat.unlearned.append(replace(samples, reward=chance.reshape(-1)) if reweighted else samples)
             if len(seat.unlearned) > delay:
                 seat.policy.learn(seat.unlearned.pop(0))
         shown += len(batch)

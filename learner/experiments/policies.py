@@ -106,16 +106,20 @@ class Knowledge:
         return Knowledge(self.table[:size, :size], self.positions[:size])
 
 
-def makers(dim: int, known: Knowledge) -> dict[str, Callable[[float | None], OnlinePolicy]]:
+def makers(dim: int, known: Knowledge, reward_scale: float = 1.0) -> dict[str, Callable[[float | None], OnlinePolicy]]:
     """Return, per name, what makes the policy with a given α."""
     size, table = len(known.table), known.table
+
+    def ubm(alpha: float | None) -> UbmLinUcb:
+        return UbmLinUcb(dim, examination=table, alpha=alpha, ridge="safe", reward_scale=reward_scale)
+
     return {
-        "c2ucb": lambda alpha: Ucb(C2Ucb(dim, positions=size, alpha=alpha)),
-        "pbm-ucb": lambda alpha: Ucb(PbmUcb(examination=known.positions, alpha=alpha)),
-        "cm-linucb": lambda alpha: Ucb(CmLinUcb(dim, positions=size, alpha=alpha)),
-        "dcm-linucb": lambda alpha: Ucb(DcmLinUcb(dim, positions=size, alpha=alpha)),
-        "ubm-linucb": lambda alpha: Ucb(UbmLinUcb(dim, examination=table, alpha=alpha, ridge="safe")),
-        "ubm-thompson": lambda alpha: Thompson(UbmLinUcb(dim, examination=table, alpha=alpha, ridge="safe")),
+        "c2ucb": lambda alpha: Ucb(C2Ucb(dim, positions=size, alpha=alpha, reward_scale=reward_scale)),
+        "pbm-ucb": lambda alpha: Ucb(PbmUcb(examination=known.positions, alpha=alpha, reward_scale=reward_scale)),
+        "cm-linucb": lambda alpha: Ucb(CmLinUcb(dim, positions=size, alpha=alpha, reward_scale=reward_scale)),
+        "dcm-linucb": lambda alpha: Ucb(DcmLinUcb(dim, positions=size, alpha=alpha, reward_scale=reward_scale)),
+        "ubm-linucb": lambda alpha: Ucb(ubm(alpha)),
+        "ubm-thompson": lambda alpha: Thompson(ubm(alpha)),
         "ubm-online-table": lambda alpha: OnlineTable(dim, positions=size, alpha=alpha),
         "random": lambda alpha: Random(),
         "oracle": lambda alpha: Oracle(),
@@ -134,7 +138,9 @@ class Entry(NamedTuple):
     alpha: float | None = None
 
 
-def entered(entries: Iterable[Entry], *, dim: int, known: Knowledge) -> dict[Entry, OnlinePolicy]:
+def entered(
+    entries: Iterable[Entry], *, dim: int, known: Knowledge, reward_scale: float = 1.0
+) -> dict[Entry, OnlinePolicy]:
     """Return a fresh policy for every entry."""
-    make = makers(dim, known)
+    make = makers(dim, known, reward_scale)
     return {entry: make[entry.name](entry.alpha) for entry in entries}

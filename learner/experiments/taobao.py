@@ -2,8 +2,9 @@
 
 ``judge="log"`` is the paper's procedure: only records with a click are kept, a record's twelve items are the
 candidates, and a shown item's reward is its logged click times w[k, k′]/w[logged k, logged k′], k′ being drawn row by
-row. ``judge="users"`` is the truth that only a simulation has: the users themselves, clickers or not, answer the list
-that the policy shows.
+row. Everyone learns from that reward. ``judge="drawn"`` is the same, but what is learned from is a click drawn with
+that chance, which is 1 for most rewards wherever they stand: positions then hardly matter. ``judge="users"`` is the
+truth that only a simulation has: the users themselves, clickers or not, answer the list that the policy shows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ class Taobao:
     """The shop, its encoder and who answers; every seed has its own taste, its own users and its own fitted table."""
 
     encoder: Encoder
-    judge: Literal["log", "users"]
+    judge: Literal["log", "drawn", "users"]
     fitted_lists: int = FITTED_LISTS
     items: int = 40_000
 
@@ -43,12 +44,16 @@ class Taobao:
         shop, taste = shop_of(self.items), Taste.random(np.random.default_rng([seed, 0]))
         known = knowledge(shop, taste, np.random.default_rng([seed, 1]), lists=self.fitted_lists)
         parts = self._visits(shop, taste, np.random.default_rng([seed, 2]), known)
+        cells = known.table[np.tri(POSITIONS, dtype=np.bool_)]
+        reweighted = self.judge == "log"
+        largest = float(cells.max() / cells.min()) if reweighted else 1.0  # of a click's reward
         return compete(
-            entered(entries, dim=self.encoder.code, known=known.cut(size)),
+            entered(entries, dim=self.encoder.code, known=known.cut(size), reward_scale=largest),
             batches(parts, rounds=rounds),
             size=size,
-            examination=known.table if self.judge == "log" else shop_table(),
+            examination=shop_table() if self.judge == "users" else known.table,
             seed=seed,
+            reweighted=reweighted,
         )
 
     def checkpoints(self, rounds: int) -> NDArray[np.int64]:
@@ -57,7 +62,7 @@ class Taobao:
 
     def _visits(self, shop: Shop, taste: Taste, random: np.random.Generator, known: Knowledge) -> Iterator[Visits]:
         items = self.encoder.item_half(shop.item_features)
-        logged = self.judge == "log"
+        logged = self.judge != "users"
         while True:
             lists = int(PART / CLICKED) if logged else PART
             record = visits(shop, taste, random, lists=lists, clicked_only=logged)

@@ -17,6 +17,7 @@ from learner.click_models.baselines import Constant, PositionOnly
 from learner.click_models.implied import examination_of
 from learner.click_models.model import ClickModel
 from learner.click_models.reading import ReadingModel
+from learner.experiments.gap import place
 from streams.offline.logs import LogError, Logs
 
 EM_STEPS: Final = 50
@@ -71,6 +72,8 @@ class Fit:
     trained_on: int  # lists, when the models were compared; the table is learned from all
     judged_on: int
     notes: list[str]
+    steepness: float  # the power of the depth by which w falls
+    level: float  # clicks per row that was examined: the mean γ that goes with the table
 
     @property
     def recommended(self) -> str:
@@ -111,6 +114,8 @@ def fit(logs: Logs, *, model: str = "ubm", held_out: Logs | None = None) -> Fit:
         trained_on=len(train["sizes"]),
         judged_on=len(test["sizes"]),
         notes=list(dict.fromkeys(notes)),
+        steepness=place(examination, observations),
+        level=float((logs.clicks > 0).sum() / (examination * observations).sum()),
     )
 
 

@@ -43,15 +43,14 @@ def compared(found: Fit) -> Table:
         title=f"{found.judged_on} held-out lists, foretold from {found.trained_on}",
         caption="perplexity: 1 is a prophet, 2 a coin; ln P is of a row, the clicks above being known",
     )
-    table.add_column("model")
-    ranks = len(next(iter(found.scores.values())).perplexity)
-    for heading in ("ln P", "behind ± s.e.", "perplexity", "at rank 1", f"at rank {ranks}", "given clicks"):
+    table.add_column("model", no_wrap=True)
+    for heading in ("ln P", "behind ± s.e.", "perplexity", "given clicks above"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in in_order(found):
         score = found.scores[name]
         behind = f"{score.behind:.4f} ± {score.behind_error:.4f}" if score.behind_error else "–"
-        ends = (score.perplexity.mean(), score.perplexity[0], score.perplexity[-1], score.conditional_perplexity)
-        table.add_row(name, f"{score.log_likelihood:.4f}", behind, *(f"{value:.4f}" for value in ends))
+        both = f"{score.perplexity.mean():.4f}", f"{score.conditional_perplexity:.4f}"
+        table.add_row(name, f"{score.log_likelihood:.4f}", behind, *both)
     return table
 
 
@@ -77,5 +76,9 @@ def verdict(found: Fit) -> list[str]:
     lines.append(
         f"scale: divided by {found.factor:.4f}, so that the largest well-observed cell is 1; clicks tell w only up "
         "to a factor, and this one is a convention"
+    )
+    lines.append(
+        f"place on the map of `glimpse experiment gap`: w falls like 1/k^{found.steepness:.2f}, γ about "
+        f'{found.level:.2f} once the largest w is 1; what weighting gains there: RESULTS.md, "Should I use weights?"'
     )
     return lines + [f"note: {text}" for text in found.notes]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,13 +83,15 @@ def run_taobao(
     with pool(workers) as executor, bars() as progress:
         encoder = trained(progress)
         sections = []
-        for judge, title, count in (
+        kinds: tuple[tuple[Literal["log", "drawn", "users"], str, int], ...] = (
             ("log", "Simulated Taobao, judged by its log with UBM-IPS as in the paper", rounds),
+            ("drawn", "The same, learned from drawn clicks instead of the reweighted reward", rounds),
             ("users", "Simulated Taobao, judged by the simulated users themselves", users_rounds),
-        ):
+        )
+        for judge, title, count in kinds:
             plan = ExperimentPlan(sizes=SIZES, rounds=count, seeds=seeds, tuning_rounds=min(15_000, count))
             note = "The log is simulated from the published facts; Taobao's own is not public."
-            experiment = Taobao(encoder, "log" if judge == "log" else "users")
+            experiment = Taobao(encoder, judge)
             sections.append(conduct(experiment, plan, title, note, executor, progress))
     write_report(out, "E-commerce recommendation (simulated)", sections)
 

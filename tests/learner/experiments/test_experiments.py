@@ -9,8 +9,10 @@ from learner.experiments.arena import Earned, compete
 from learner.experiments.online import by_day, traffic_by_step
 from learner.experiments.online_table import OnlineTable
 from learner.experiments.policies import ALPHAS, BEYOND, PAPER, Entry, Knowledge, Oracle, Random, Thompson, Ucb, entered
+from learner.experiments.shop import Taste, shop_table
+from learner.experiments.shop import visits as shop_visits
 from learner.experiments.summary import Mean, best_alphas, rows, verdicts
-from learner.experiments.taobao import facts
+from learner.experiments.taobao import facts, reweighted, shop_of
 from learner.experiments.visits import Visits, batches, pick, shuffled
 from learner.experiments.yandex import Yandex
 from learner.simulate import World, answer, browsing_table
@@ -85,6 +87,27 @@ def test_click_rates_agree_with_counted_clicks():
     clicks = world.users.browse(pick(order, asked.contexts), np.random.default_rng(3))
     assert abs(clicks.sum(axis=1).mean() - earned.ctr_sum) < 0.03
     assert abs(clicks.any(axis=1).mean() - earned.ctr_set) < 0.015
+
+
+def test_what_is_learned_from_a_reweighted_log_shows_positions_as_they_are():
+    """In the shop w[k, 0] falls from 0.55 to 0.19 in six positions: so does the reward, while drawn clicks saturate."""
+
+    class Witness(Random):
+        def learn(self, samples):
+            by_rank.append(np.bincount(samples.position - 1, samples.reward))
+
+    shop, taste = shop_of(2000), Taste.random(np.random.default_rng(0))
+    record = shop_visits(shop, taste, np.random.default_rng(1), lists=60_000, clicked_only=True)
+    attraction = reweighted(record.clicks, shop_table())
+    log = shuffled(
+        Visits(record.items, np.zeros((*record.items.shape, 1)), attraction, attraction), np.random.default_rng(2)
+    )
+    falls = {}
+    for told in (False, True):
+        by_rank = []
+        compete({"w": Witness()}, iter([log]), size=6, examination=shop_table(), seed=0, reweighted=told)
+        falls[told] = by_rank[0][5] / by_rank[0][0]
+    assert falls[True] < 0.45 < 0.65 < falls[False]
 
 
 def test_a_delayed_lesson_is_learned_later():

@@ -37,7 +37,7 @@ def search_log(file, *, pages=400, short=False):
     return file
 
 
-@pytest.mark.parametrize("judge", ["log", "users"])
+@pytest.mark.parametrize("judge", ["log", "drawn", "users"])
 def test_taobao_is_played_by_all(encoder, judge, tmp_path):
     plan = ExperimentPlan(sizes=(3, 4), rounds=300, seeds=2, tuning_rounds=15, tuning_seeds=1)
     section = conduct(Taobao(encoder, judge, fitted_lists=1000, items=500), plan, "tiny", "a note", None)

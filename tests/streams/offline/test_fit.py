@@ -53,6 +53,9 @@ def test_the_users_table_comes_out_and_can_be_set(log, tmp_path):
     said = console.file.getvalue()
     assert "held-out lists, foretold from" in said
     assert "position-only" in said
+    assert "place on the map of" in said
+    assert 0.2 < found.steepness < 0.4
+    assert found.level == pytest.approx(0.6, abs=0.1)  # of the items shown, on average
     assert "best: ubm, ahead of" in said
     assert f"divided by {found.factor:.4f}, so that the largest well-observed cell is 1" in said
     written = json.loads((tmp_path / "table.json").read_text())
