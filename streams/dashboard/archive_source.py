@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heapreplace
 from pathlib import Path
 
 from schemas.codec import encode
-from streams.dashboard.source import Look, WeightedRecord
+from streams.dashboard.source import LogUpdate, WeightedRecord
 from streams.logs import Archive, ArchivedLog, ArchiveError, LogBlock, LogRecord, SourceAway
 from streams.parameters import SnapshotCorrupt, load_snapshot, split_snapshot
 from streams.settings import TOPICS
@@ -36,11 +36,11 @@ class ArchiveFollower:
         return f"archive {self._path}"
 
     def close(self) -> None:
-        """Nothing is held open between looks."""
+        """Nothing is held open between polls."""
         self._running = None
 
-    def look(self) -> Look:
-        """Return the next records, or what was appended since the last look; SourceAway when it cannot be read."""
+    def poll(self) -> LogUpdate:
+        """Return the next records, or what was appended since the last poll; SourceAway when it cannot be read."""
         entries: dict[str, list[WeightedRecord]] = {}
         found: list[tuple[str, WeightedRecord]] = self._held
         left, until_ms = LOOK_BYTES, END
@@ -73,7 +73,7 @@ class ArchiveFollower:
         for (topic, partition), offset in self._next.items():
             ends.setdefault(topic, {})[partition] = offset
         there = {*archive.topics(), *(["parameters"] if self._published else [])}
-        return Look(
+        return LogUpdate(
             self._clock_ms,
             entries,
             ends,
@@ -84,7 +84,7 @@ class ArchiveFollower:
         )
 
     def _snapshots(self) -> list[WeightedRecord]:
-        """Return what an embedded pipeline has published since the last look: a file for each bucket, and no topic."""
+        """Return what an embedded pipeline has published since the last poll: a file for each bucket, and no topic."""
         found = []
         for file in sorted(self._path.glob("snapshots/*.snapshot")):
             written = file.stat().st_mtime_ns

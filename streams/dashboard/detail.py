@@ -19,24 +19,24 @@ PER_BAR = 2  # bins of a delay are finer than bars can be
 POINTS = 120  # of a line; of more snapshots, those of one bin are drawn as one
 
 if TYPE_CHECKING:
-    from streams.dashboard.job.state import State
+    from streams.dashboard.page import Page
 
 
-def detail(state: State, name: str, window: str) -> dict[str, Callable[[], Any]]:
+def detail(page: Page, name: str, window: str) -> dict[str, Callable[[], Any]]:
     """Return how to make the sections of the page that belong to the chosen bucket."""
-    bucket, snapshot = state.settings.buckets.get(name), state.snapshots.newest.get(name)
-    cells = state.rates.cells.get(name)
+    bucket, snapshot = page.settings.buckets.get(name), page.snapshots.newest.get(name)
+    cells = page.rates.cells.get(name)
     return {
         "chosen": lambda: about(name, bucket, snapshot),
         "table": lambda: table(bucket),
         "positions": lambda: positions(cells),
         "cells": lambda: observed(cells),
         "delays": lambda: {
-            "join": histogram(state.rates.join_delays.get(name)),
-            "click": histogram(state.click_delays.delays.get(name)),
-            "followed": short(state.click_delays.kept_share),
+            "join": histogram(page.rates.join_delays.get(name)),
+            "click": histogram(page.click_delays.delays.get(name)),
+            "followed": short(page.click_delays.kept_share),
         },
-        "moves": lambda: moves(state, name, window),
+        "moves": lambda: moves(page, name, window),
     }
 
 
@@ -117,13 +117,13 @@ def histogram(recent: Recent | None) -> dict[str, Any] | None:
     }
 
 
-def moves(state: State, name: str, window: str) -> dict[str, Any] | None:
+def moves(page: Page, name: str, window: str) -> dict[str, Any] | None:
     """Return when the bucket's snapshots of a window were published, how far θ moved at most, and its length."""
-    found = state.snapshots.moves.get(name)
+    found = page.snapshots.moves.get(name)
     if found is None:
         return None
-    timeline = state.throughput.timelines[window]
-    at, moved, norm = (np.array(column, np.float64) for column in (found.published_ms, found.moved, found.norm))
+    timeline = page.throughput.timelines[window]
+    at, moved, norm = np.array(found.newest, np.float64).T
     first = 0 if timeline.grow else min(int(np.searchsorted(at, timeline.start * timeline.width_ms)), len(at) - 1)
     starts = np.arange(first, len(at))
     if len(starts) > POINTS:

@@ -20,7 +20,7 @@ class Piece(NamedTuple):
 
 
 class TokenBucket:
-    """How many records may be read, saved up to ``most``: all of a look or nothing, so that gaps are few.
+    """How many records may be read, saved up to ``most``: all of a poll or nothing, so that gaps are few.
 
     >>> allowed = TokenBucket(300)
     >>> [allowed.takes(wanted, earned=10) for wanted in (200, 200, 5)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,13 +16,19 @@ from streams.parameters import Newest, SnapshotCorrupt
 HISTORY = 3_600
 
 
+class ThetaMove(NamedTuple):
+    """How far a snapshot's θ is from the one before it."""
+
+    published_ms: int
+    moved: float | None  # ‖θ − θ before‖
+    norm: float
+
+
 @dataclass(slots=True)
 class ThetaMoves:
     """How a bucket's θ has moved, snapshot by snapshot."""
 
-    published_ms: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))
-    moved: deque[float | None] = field(default_factory=lambda: deque(maxlen=HISTORY))  # ‖θ − θ before‖
-    norm: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    newest: deque[ThetaMove] = field(default_factory=lambda: deque(maxlen=HISTORY))
     count: int = 0
 
 
@@ -61,6 +68,5 @@ class Snapshots:
         same_kind = before is not None and len(before.theta_array) == len(theta)
         moves = self.moves.setdefault(snapshot.bucket, ThetaMoves())
         moves.count += 1
-        moves.published_ms.append(snapshot.published_at_ms)
-        moves.norm.append(float(np.linalg.norm(theta)))
-        moves.moved.append(float(np.linalg.norm(theta - before.theta_array)) if before and same_kind else None)
+        moved = float(np.linalg.norm(theta - before.theta_array)) if before and same_kind else None
+        moves.newest.append(ThetaMove(snapshot.published_at_ms, moved, float(np.linalg.norm(theta))))

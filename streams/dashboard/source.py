@@ -1,4 +1,4 @@
-"""Where the page's records come from: one look after another at a log, whatever the log is made of."""
+"""Where the page's records come from: one poll after another of a log, whatever the log is made of."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class WeightedRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What one look found since the look before; topics go by their names in ``TOPICS``."""
+class LogUpdate:
+    """What a poll found since the poll before; topics go by their names in ``TOPICS``."""
 
     at_ms: int  # the log's now: wall time for a live one, its newest record for an archive
     entries: dict[str, list[WeightedRecord]] = field(default_factory=dict)
@@ -26,24 +26,24 @@ class Look:
     skipped: dict[str, int] = field(default_factory=dict)  # offsets passed over, because there were too many to read
     missing: tuple[str, ...] = ()  # topics that are not there, by their full names
     refused: tuple[str, ...] = ()  # topics that must not be read
-    behind: bool = False  # history is still being read; look again at once
+    behind: bool = False  # history is still being read; poll again at once
     sampled: tuple[int, int] = (0, 0)  # partitions of events that are read, of how many
     gap: tuple[int, int] | None = None  # the time over which events were passed over
     share: float = 1.0  # of the samples, what was read
-    history_share: float = 1.0  # and of those before the first look
+    history_share: float = 1.0  # and of those before the first poll
     counted: tuple[str, ...] = ("parameters", "dead-letters")  # of which every record is in ``entries``
     past: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # time -> topic -> offsets before it, rising
 
 
 class Follower(Protocol):
-    """A log that can be looked at again and again; ``SourceAway`` from ``look`` means try later."""
+    """A log that can be polled again and again; ``SourceAway`` from ``poll`` means try later."""
 
     @property
     def name(self) -> str:
         """What people call the log."""
 
-    def look(self) -> Look:
-        """Return what is new since the last look."""
+    def poll(self) -> LogUpdate:
+        """Return what is new since the last poll."""
 
     def close(self) -> None:
         """Let go of connections."""

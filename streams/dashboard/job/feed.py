@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.dashboard.job.state import PageView, State
+from streams.dashboard.job.state import State
+from streams.dashboard.sections import PageView, sections
 from streams.dashboard.timeline import Timeline
 
 BY_ROW = ("snapshots", "letters", "partitions", "fresh")  # tables of which only changed rows travel
@@ -25,7 +26,7 @@ class Feed:
         """Return the news as JSON, never empty: the time is always in it."""
         news: dict[str, Any] = {}
         with state.lock:
-            for name, section in state.sections(self.view).items():
+            for name, section in sections(state, self.view).items():
                 found = self._news(name, section)
                 if found is not None:
                     news[name] = found

@@ -20,11 +20,11 @@ from kafka.errors import KafkaError, TopicAuthorizationFailedError
 from streams.broker import describe_topics
 from streams.dashboard.job.piece_reader import ANSWER_MS, PieceReader, clients
 from streams.dashboard.pieces import Piece, TokenBucket, spread, that_fit, thinned
-from streams.dashboard.source import Look
+from streams.dashboard.source import LogUpdate
 from streams.logs import SourceAway
 from streams.settings import EVENTS, TOPICS, Settings
 
-HISTORY_BYTES = 16 << 20  # a look's share of the history
+HISTORY_BYTES = 16 << 20  # a poll's share of the history
 HISTORY_SAMPLES, HISTORY_SAMPLE_BYTES, HISTORY_PIECES = 20_000, 128 << 20, 4_000  # of which pieces are read, if more
 HISTORY_LETTERS = 20_000
 NEWEST_EVENTS = 2_000  # of each event topic, read at the start when all are old
@@ -83,26 +83,26 @@ class KafkaFollower:
         self._skipped: dict[str, int] = {}
         self._history_share = 1.0
         self._lately = (1.0, 1.0)  # offsets of samples that were decided on and that there were, fading
-        self._gap_from: int | None = None  # the time of the last look that read all impressions
+        self._gap_from: int | None = None  # the time of the last poll that read all impressions
         self._missing: tuple[str, ...] = ()
         self._refused: tuple[str, ...] = ()
         self._chosen: set[int] = set()  # partitions whose events are read
         self._in_history = False  # reading what was there before this page
-        self._looked_at = self._searched_at = 0.0
+        self._polled_at = self._searched_at = 0.0
 
     @property
     def name(self) -> str:
         """The broker's address."""
         return f"Kafka at {self._settings.kafka}"
 
-    def look(self) -> Look:
-        """Return what was added since the last look, or raise SourceAway; the next look connects again."""
+    def poll(self) -> LogUpdate:
+        """Return what was added since the last poll, or raise SourceAway; the next poll connects again."""
         try:
             try:
-                return self._look()
+                return self._poll()
             except TopicAuthorizationFailedError:  # a right was taken away; the other topics may still be read
                 self.close()
-                return self._look()
+                return self._poll()
         except (KafkaError, KeyError) as error:  # kafka-python leaves out partitions that have no leader yet
             self.close()
             words = f"no answer about {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
@@ -115,7 +115,7 @@ class KafkaFollower:
                 client.close()
         self._reader.consumer = self._asker = self._admin = None
 
-    def _look(self) -> Look:
+    def _poll(self) -> LogUpdate:
         now = self._clock()
         if self._admin is None:
             self._connect()
@@ -123,13 +123,13 @@ class KafkaFollower:
             self._search()
         before, self._skipped = self._ends, {}
         self._ends = self._asker.end_offsets(list(self._asker.assignment()), timeout_ms=ANSWER_MS)
-        elapsed = min(max(now - self._looked_at, 0.5), 30.0)
+        elapsed = min(max(now - self._polled_at, 0.5), 30.0)
         self._follow_recreated()
         past = self._begin(now)
         if past is None:
             self._choose({place: before.get(place, end) for place, end in self._ends.items()}, elapsed)
         gap = self._decide(now, elapsed, first=past is not None)
-        self._looked_at = now
+        self._polled_at = now
         self._reader.read(self._of("parameters", "dead-letters"), most_bytes=HISTORY_BYTES)
         self._reader.read(self._of("samples"), most_bytes=HISTORY_BYTES)
         self._in_history = self._in_history and bool(self._of("parameters", "dead-letters", "samples"))
@@ -137,7 +137,7 @@ class KafkaFollower:
         ends: dict[str, dict[int, int]] = {}
         for place, end in self._ends.items():
             ends.setdefault(self._topics[place.topic], {})[place.partition] = end
-        return Look(
+        return LogUpdate(
             int(now * 1000),
             self._reader.handed_out(),
             ends,

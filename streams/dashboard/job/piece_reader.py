@@ -47,7 +47,7 @@ class PieceReader:
         return entries
 
     def read(self, places: list[TopicPartition], *, most_bytes: int = 1 << 62) -> None:
-        """Read the pieces of ``places``, or so many bytes of them; the rest is left for the next look."""
+        """Read the pieces of ``places``, or so many bytes of them; the rest is left for the next poll."""
         if not places:
             return
         self.consumer.assign(places)  # and never paused: 3.0.12 does not read on what was paused half-way
@@ -109,7 +109,7 @@ def clients(settings: Settings) -> tuple[KafkaConsumer, KafkaConsumer, KafkaAdmi
         "auto_offset_reset": "earliest",
         "allow_auto_create_topics": False,
         "max_partition_fetch_bytes": 1 << 18,  # small, so that each partition gets its turn; a record may be larger
-        "fetch_max_wait_ms": 100,  # only asked when there is something; a longer wait would hold up the next look
+        "fetch_max_wait_ms": 100,  # only asked when there is something; a longer wait would hold up the next poll
         "metrics_enabled": False,
     }
     with ExitStack() as made:

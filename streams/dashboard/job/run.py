@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 SHARE, LAG_SHARE = 0.025, 0.015  # of a core: for reading and updating, and for asking for lag
 AGAIN_S, SLOWEST_S = 1.0, 10.0
-SMOOTH = 0.2  # how much one look counts: a single dear one must not freeze the page
+SMOOTH = 0.2  # how much one poll counts: a single dear one must not freeze the page
 LAG_S, SLOWEST_LAG_S = 5.0, 60.0
 
 Lag = Callable[[], dict[str, Any]]  # a report as plain JSON; raises what it cannot help, in one line
@@ -88,9 +88,9 @@ class Dashboard:
         while not self._stop.is_set():
             pause, began = AGAIN_S, time.monotonic()
             try:
-                look = self._source.look()
-                self.state.add(look)
-                if look.behind:  # history is read at once, and not charged to the looks after it
+                update = self._source.poll()
+                self.state.add(update)
+                if update.behind:  # history is read at once, and not charged to the updates after it
                     pause = 0.0
                 else:
                     usual += SMOOTH * (self._used_s() - used - usual)

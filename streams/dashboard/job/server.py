@@ -11,7 +11,8 @@ from socket import gethostname
 from aiohttp import web
 
 from streams.dashboard.job.feed import Feed
-from streams.dashboard.job.state import PageView, State
+from streams.dashboard.job.state import State
+from streams.dashboard.sections import PageView
 from streams.web import Access, WebError, WebServer, is_loopback
 
 KINDS = {

@@ -27,20 +27,20 @@ def test_an_archive_is_read_in_the_order_of_its_time_and_followed(tmp_path: Path
     write(archive, "samples", lists[:10])
     write(archive, "impressions", [(NOW + n * 1000 + 1, impression(f"i{n}", "b00", NOW + n * 1000)) for n in range(10)])
     source, shown = ArchiveFollower(tmp_path), state()
-    found = source.look()
+    found = source.poll()
     assert not found.behind
     assert found.at_ms == NOW + 9001
     assert [len(found.entries[topic]) for topic in ("samples", "impressions")] == [10, 10]
     shown.add(found)
-    assert source.look().entries == {}
+    assert source.poll().entries == {}
     write(archive, "samples", lists[10:])
-    more = source.look()
+    more = source.poll()
     shown.add(more)
     assert [entry.record.offset for entry in more.entries["samples"]] == list(range(10, 20))
     assert shown.rates.timelines["all"].values.sum(axis=0)[0].tolist() == [20, 20, 20]
 
 
-def test_an_archive_larger_than_a_look_is_not_read_ahead_of_its_other_topics(tmp_path: Path, monkeypatch):
+def test_an_archive_larger_than_a_poll_is_not_read_ahead_of_its_other_topics(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(archive_source, "LOOK_BYTES", 1000)
     archive, made = Archive(tmp_path), loop_of(120)
     for topic, entries in made.items():  # in blocks of uneven length
@@ -56,7 +56,7 @@ def test_an_archive_larger_than_a_look_is_not_read_ahead_of_its_other_topics(tmp
     shown = State(Settings(buckets=buckets(1), wait_s=60, lateness_s=60), source_name="a log", clock=lambda: 0)
     looks = []
     while not looks or looks[-1].behind:
-        looks.append(source.look())
+        looks.append(source.poll())
         times = [entry.record.timestamp for entries in looks[-1].entries.values() for entry in entries]
         assert min(times, default=last_ms) >= last_ms
         last_ms = max(times, default=last_ms)
@@ -70,4 +70,4 @@ def test_an_archive_larger_than_a_look_is_not_read_ahead_of_its_other_topics(tmp
 
 def test_a_directory_without_an_archive_is_away(tmp_path: Path):
     with pytest.raises(SourceAway, match="no archive"):
-        ArchiveFollower(tmp_path).look()
+        ArchiveFollower(tmp_path).poll()

@@ -13,7 +13,7 @@ from schemas.codec import encode
 from schemas.records import Click
 from streams.dashboard.job.server import DashboardServer
 from streams.dashboard.job.state import State
-from streams.dashboard.source import Look, WeightedRecord
+from streams.dashboard.source import LogUpdate, WeightedRecord
 from streams.logs import LogRecord
 from streams.settings import Settings
 
@@ -36,7 +36,7 @@ def look(*, bucket="b00", ago_s=60, **changes):
         "impressions": [WeightedRecord(0, LogRecord(0, now, b"", encode(impression("i", bucket, now - 5000))))],
         "clicks": [WeightedRecord(0, LogRecord(0, now, b"", encode(Click("i", "s", 1, now - 2000))))],
     }
-    return Look(now, entries, **changes)
+    return LogUpdate(now, entries, **changes)
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from schemas.records import Click, DeadLetter
 from streams.dashboard.job import kafka_source
 from streams.dashboard.job.feed import Feed
 from streams.dashboard.job.kafka_source import KafkaFollower
-from streams.dashboard.job.state import PageView, State
+from streams.dashboard.job.state import State
 from streams.dashboard.rates import CLICKS, LISTS
+from streams.dashboard.sections import PageView
 
 
 class Clock:
@@ -28,7 +29,7 @@ class Clock:
 
 def follow(source, state):
     while True:
-        look = source.look()
+        look = source.poll()
         state.add(look)
         if not look.behind:
             return look

@@ -15,7 +15,7 @@ from streams.dashboard.letters import Letters
 from streams.dashboard.rates import CLICKED, CLICKS, LISTS, RateColumns, Rates
 from streams.dashboard.recent import DECADES, PER_DECADE, quantile_s
 from streams.dashboard.snapshots_view import Snapshots
-from streams.dashboard.source import Look, WeightedRecord
+from streams.dashboard.source import LogUpdate, WeightedRecord
 from streams.dashboard.throughput import STREAMS, Throughput
 from streams.dashboard.timeline import Timeline
 from streams.logs import LogRecord
@@ -282,7 +282,10 @@ def test_theta_moves_from_snapshot_to_snapshot():
     news = snapshots.add([entry(record, offset=n, at_ms=NOW + n) for n, record in enumerate(records)])
     assert [(one.version, at) for one, at in news] == [((1, 1), NOW), ((1, 2), NOW + 1)]
     moves = snapshots.moves[bucket.name]
-    assert list(moves.moved) == [None, pytest.approx(float(np.linalg.norm(model.theta - first.theta)))]
+    assert [move.moved for move in moves.newest] == [
+        None,
+        pytest.approx(float(np.linalg.norm(model.theta - first.theta))),
+    ]
     snapshots.add([WeightedRecord(0, LogRecord(9, NOW, None, b"?"))])
     assert snapshots.unreadable == 1
 
@@ -293,9 +296,11 @@ def test_throughput_is_what_logs_grew_by():
     letters = [
         entry(DeadLetter("clicks", 0, n, NOW, None, b"", "x"), offset=2 * n, at_ms=NOW - 70_000) for n in range(9)
     ]
-    throughput.add(Look(NOW, {"dead-letters": letters}, ends={"clicks": {0: 200, 1: 20}}, past=past), lists=[(NOW, 7)])
+    throughput.add(
+        LogUpdate(NOW, {"dead-letters": letters}, ends={"clicks": {0: 200, 1: 20}}, past=past), lists=[(NOW, 7)]
+    )
     ends = {"clicks": {0: 240, 1: 4}, "dead-letters": {0: 24}}  # partition 1 of the clicks was made again
-    throughput.add(Look(NOW + 2000, {"dead-letters": letters[:4]}, ends), lists=[(NOW, 4), (NOW + 900, 6)])
+    throughput.add(LogUpdate(NOW + 2000, {"dead-letters": letters[:4]}, ends), lists=[(NOW, 4), (NOW + 900, 6)])
     assert throughput.rates["clicks"] == 20.0
     assert throughput.rates["dead-letters"] == 2.0  # records, not offsets, which also number markers
     assert throughput.rates["lists"] == 5.0

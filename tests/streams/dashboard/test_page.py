@@ -8,9 +8,11 @@ from shown import NOW, batch, buckets, impression, loop_of, snapshot, state
 
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
+from streams.dashboard import sections
 from streams.dashboard.job.feed import BY_ROW, Feed
-from streams.dashboard.job.state import PageView, State
-from streams.dashboard.source import Look, WeightedRecord
+from streams.dashboard.job.state import State
+from streams.dashboard.sections import PageView
+from streams.dashboard.source import LogUpdate, WeightedRecord
 from streams.logs import LogRecord
 from streams.settings import Settings
 
@@ -20,7 +22,7 @@ def look(number, *, bucket="b00", lists=2):
     shown = NOW + number * 1000 - 60_000
     letter = DeadLetter("clicks", 0, number, NOW, None, b"\x01\x02", f"position {number} is beyond the list of 6")
     made = snapshot(buckets(3)[bucket], offset=number, at_ms=NOW + number * 1000)
-    return Look(
+    return LogUpdate(
         NOW + number * 1000,
         {
             "samples": [
@@ -93,7 +95,7 @@ def test_trouble_is_said_and_forgotten_when_it_is_over():
 def test_one_part_that_fails_is_said_and_the_others_go_on(monkeypatch):
     shown, feed = state(), Feed(PageView())
     monkeypatch.setattr(shown.loop, "add_impressions", lambda shown: 1 // 0)
-    monkeypatch.setattr(shown, "_letter_rows", lambda: {}["gone"])
+    monkeypatch.setattr(sections, "_letter_rows", lambda page: {}["gone"])
     shown.add(look(1))
     news = json.loads(feed.message(shown))
     assert news["status"]["is"]["trouble"] is None
@@ -103,7 +105,7 @@ def test_one_part_that_fails_is_said_and_the_others_go_on(monkeypatch):
     assert shown.letters.total == 1
     assert news["delays"]["is"]["click"]["p50"] == pytest.approx(3, rel=0.06)
     assert sum(values[0] for _, values in news["ctr"]["bins"]) == 2
-    shown._clock = lambda: NOW / 1000 + 700
+    shown.clock = lambda: NOW / 1000 + 700
     monkeypatch.undo()
     shown.add(look(2))
     assert json.loads(feed.message(shown))["status"]["is"]["broken"] == {}
@@ -116,14 +118,14 @@ def lists_of(number, version):
 
 def test_a_version_from_nowhere_breaks_nothing():
     shown = state()
-    shown.add(Look(NOW, {"impressions": [lists_of(0, (2**31 - 1, 2**62)), lists_of(1, (600_000, 5))]}))
+    shown.add(LogUpdate(NOW, {"impressions": [lists_of(0, (2**31 - 1, 2**62)), lists_of(1, (600_000, 5))]}))
     for number in range(2, 40):
         made = encode(snapshot(buckets(1)["b00"], offset=number, at_ms=NOW + number * 1000))
         entries = {
             "parameters": [WeightedRecord(0, LogRecord(number, NOW + number * 1000, b"", made))],
             "impressions": [lists_of(number, (1, number - 1))],
         }
-        shown.add(Look(NOW + number * 1000, entries))
+        shown.add(LogUpdate(NOW + number * 1000, entries))
     assert json.loads(Feed(PageView()).message(shown))["status"]["is"]["broken"] == {}
     assert shown.loop.rows["b00"][9] >= 30
     assert shown.loop.rows["b00"][10] == 0
@@ -134,7 +136,7 @@ def test_events_that_the_join_refuses_are_not_shown():
     dates = [-(2**63), NOW - 3_000_000, NOW + 1_000_000, 2**63 - 1]
     odd = [WeightedRecord(0, LogRecord(0, NOW, b"", encode(impression("i", "b00", date)))) for date in dates]
     clicks = [WeightedRecord(0, LogRecord(0, NOW, b"", encode(Click("i", "s", 1, date)))) for date in dates]
-    shown.add(Look(NOW, {"impressions": odd, "clicks": clicks}))
+    shown.add(LogUpdate(NOW, {"impressions": odd, "clicks": clicks}))
     assert shown.click_delays.delays == {}
     assert json.loads(Feed(PageView()).message(shown))["status"]["is"]["broken"] == {}
 
@@ -151,7 +153,7 @@ def test_names_of_buckets_that_nobody_has_take_no_room():
             ],
             "clicks": [WeightedRecord(0, LogRecord(0, at, b"", encode(Click(name, "s", 1, at))))],
         }
-        shown.add(Look(at, events))
+        shown.add(LogUpdate(at, events))
     assert shown.loop.rows == shown.click_delays.delays == shown.loop._freshness._buckets == {}
 
 
@@ -159,7 +161,7 @@ def test_a_page_opened_in_the_middle_tells_the_same_times_as_one_that_saw_it_all
     times = []
     for impressions_from in (0, 700):
         shown = State(Settings(buckets=buckets(1), wait_s=60, lateness_s=60), source_name="a log", clock=lambda: 0)
-        shown.add(Look(NOW + 900_000, loop_of(900, impressions_from=impressions_from)))
+        shown.add(LogUpdate(NOW + 900_000, loop_of(900, impressions_from=impressions_from)))
         times.append(shown.loop.rows["b00"])
     assert [row[3] for row in times] == [3, 3]  # published to served: 2 s, and a second between two versions
     assert times[1][:6] == times[0][:6]
@@ -170,9 +172,9 @@ def test_freshness_is_told_at_the_end_of_an_archive_where_time_stands_still():
     wall = [100.0]
     shown = State(Settings(buckets=buckets(1), wait_s=60), source_name="a log", clock=lambda: wall[0])
     made = loop_of(200)
-    shown.add(Look(NOW + 199_000, made | {"impressions": []}))
+    shown.add(LogUpdate(NOW + 199_000, made | {"impressions": []}))
     assert shown.loop.rows["b00"][6] == 0
-    shown.add(Look(NOW + 199_000, {"impressions": made["impressions"]}, behind=True))
+    shown.add(LogUpdate(NOW + 199_000, {"impressions": made["impressions"]}, behind=True))
     wall[0] += 6
-    shown.add(Look(NOW + 199_000, {}))
+    shown.add(LogUpdate(NOW + 199_000, {}))
     assert shown.loop.rows["b00"][6] > 100
