@@ -14,7 +14,7 @@ from streams.broker.port import (
 )
 from streams.broker.topic_checks import check_topics, fix_topics, require_topics
 from streams.broker.topics import Found, TopicsError, create_topics, delete_topics, describe_topics, topic_specs
-from streams.broker.transactions import await_sent
+from streams.broker.transactions import await_sent, was_fenced
 
 __all__ = [
     "REAL_CLOCKS",
@@ -41,4 +41,5 @@ __all__ = [
     "require_topics",
     "topic_specs",
     "transactional",
+    "was_fenced",
 ]

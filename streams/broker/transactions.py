@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka import KafkaProducer, TopicPartition
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import InvalidProducerEpochError, KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,12 @@ def await_sent(futures: Iterable[Any], *, within_s: float = 30.0) -> None:
     """
     for future in futures:
         future.get(timeout=within_s)
+
+
+def was_fenced(error: BaseException) -> bool:
+    """Return whether a newer writer of the same name has taken over, which kafka-python may tell only by the way."""
+    kinds = ProducerFencedError | InvalidProducerEpochError
+    return isinstance(error, kinds) or (isinstance(error, KafkaError) and ProducerFencedError.__name__ in str(error))
 
 
 def abandon(producer: KafkaProducer) -> None:

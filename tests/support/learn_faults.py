@@ -84,15 +84,18 @@ def kill_in_pairs(jobs: Jobs, watch: Watch, *, rounds: int, quiet_s: float, seed
             wait_until(lambda: not watch.learned(), timeout_s=10)  # there is work, and nobody does it
             for _ in range(2):
                 time.sleep(dice.uniform(0, 5))
-                jobs.start("learn")
+                last = jobs.start("learn")
             started, before = time.time(), watch.look()
             time.sleep(dice.uniform(0, 8))  # sometimes while the group still waits for the dead, sometimes after
-        wait_until(lambda: watch.moved(before), timeout_s=started + 15 - time.time(), jobs=jobs)
-        time.sleep(max(0.0, started + quiet_s - time.time()))
+        # A busy machine may take long to start Python; from then on the times hold.
+        wait_until(lambda: "health on" in jobs.logs[last.pid].read_text(), timeout_s=60, jobs=jobs)
+        up = time.time()
+        wait_until(lambda: watch.moved(before), timeout_s=15, jobs=jobs)
+        time.sleep(max(0.0, up + quiet_s - time.time()))
     finally:
         traffic.end()
-    assert len(generations(jobs, since=started, until=started + 20)) <= 2, jobs.printed()
-    assert not generations(jobs, since=started + 20, until=started + quiet_s), jobs.printed()
+    assert len(generations(jobs, since=started, until=up + 20)) <= 2, jobs.printed()
+    assert not generations(jobs, since=up + 20, until=up + quiet_s), jobs.printed()
     wait_until(watch.learned, timeout_s=60, jobs=jobs)
 
 

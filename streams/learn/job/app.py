@@ -97,7 +97,7 @@ def create_app(settings: Settings) -> LearnApp:
         broker_session_timeout=10.0,  # how long the partitions of a killed worker wait for their next owner
         broker_heartbeat_interval=2.0,
         broker_max_poll_interval=FOREVER_S,
-        consumer_auto_offset_reset="earliest",
+        consumer_auto_offset_reset="none",  # what is gone is told by who restores, never passed over
         consumer_max_fetch_size=8 << 20,
         key_serializer="raw",
         value_serializer="raw",

@@ -8,15 +8,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TypeVar
-
-from kafka.errors import InvalidProducerEpochError, ProducerFencedError
+from typing import Any, TypeVar
 
 from schemas.codec import encode
 from schemas.records import Snapshot
+from streams.broker import BrokerPort, was_fenced
 from streams.learn.job.metrics import ModelMetrics
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.partition_learner import Counts
@@ -72,11 +71,13 @@ class Learning:
     seek
         Sends the consumer of a partition to an offset and returns the number of that seek, which only grows; raises
         LookupError when the partition is not assigned.
+    broker
+        Where the samples come from and the snapshots go; Kafka as the settings name it by default.
     """
 
-    def __init__(self, settings: Settings, *, seek: Seek) -> None:
+    def __init__(self, settings: Settings, *, seek: Seek, broker: BrokerPort | None = None) -> None:
         self.settings = settings
-        self.store = Store(settings)
+        self.store = Store(settings, broker=broker)
         self.places: dict[int, AssignedPartition] = {}
         self.hopeless: Exception | None = None
         self.rounds = self.restored = self.gaps = self.online_failures = 0
@@ -97,8 +98,7 @@ class Learning:
         """
         wanted = set(partitions)
         for number in set(self.places) - wanted:
-            self._ending.add(end := asyncio.ensure_future(let_go(self.places.pop(number))))
-            end.add_done_callback(self._ending.discard)
+            self._later(let_go(self.places.pop(number)))
         for place in self.places.values():
             place.sought = False
         for number in sorted(wanted - set(self.places)):
@@ -106,6 +106,20 @@ class Learning:
             owner = PartitionOwner(self.store, number, published=partial(self._published, newest))
             self.places[number] = AssignedPartition(owner, newest=newest)
             self.counts.setdefault(number, Counts())
+
+    def read_again(self, number: int) -> None:
+        """Restore a partition whose next record the log does not have: it was deleted unread, or the log was cut."""
+        place = self.places.get(number)
+        if place is not None:
+            self._later(self._lost(number, place))
+
+    async def _lost(self, number: int, place: AssignedPartition) -> None:
+        async with place.lock:
+            await self._give_up(number, place, LookupError("the log does not have its next record any more"))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        self._ending.add(end := asyncio.ensure_future(work))
+        end.add_done_callback(self._ending.discard)
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset to learn of each partition that is restored."""
@@ -197,7 +211,7 @@ class Learning:
         """Drop a partition's state; ``tend`` restores it."""
         if isinstance(error, Hopeless):
             self.hopeless = error
-        if isinstance(error, ProducerFencedError | InvalidProducerEpochError):
+        if was_fenced(error):
             place.rests_until = asyncio.get_running_loop().time() + FENCED_REST_S
         place.sought, place.trouble = False, repr(error)
         level = logging.ERROR if isinstance(error, Hopeless) else logging.WARNING

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, ConsumerRebalanceListener, Transport
 from faust.types import TP
 from mode.utils.logging import get_logger
@@ -78,6 +78,12 @@ class LearnThread(AIOKafkaConsumerThread):
     async def _fetch_records(self, consumer: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             batches = await super()._fetch_records(consumer, *args, **kwargs)
+        except OffsetOutOfRangeError as error:  # deleted before it was read, or the log was cut: restoring tells which
+            lost = [place for place in error.args[0] if place in self.assignment()]
+            self.hold(lost)
+            for place in lost:
+                self.app.loop.call_soon_threadsafe(self.app.learning.read_again, place.partition)
+            return {}
         except KafkaError as error:  # raised here it would end the worker; the broker may only be restarting
             log.warning("samples cannot be fetched now, trying again: %r", error)
             await asyncio.sleep(1.0)

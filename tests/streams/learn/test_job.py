@@ -279,6 +279,64 @@ def test_records_that_are_missing_are_asked_for_again(settings_for):
         one.close()
 
 
+def test_who_is_fenced_lets_the_group_say_whose_partition_it_is(settings_for):
+    """A worker that slept would otherwise fence the one that took over, and be fenced, and so on."""
+    settings = settings_for(buckets={"main": Bucket("main", "c2ucb", dim=3, positions=4)}, partitions=1)
+    writer = SampleWriter(settings)
+    writer.write()
+    [one] = committed(settings, Topics.of(settings).samples)
+    record = LogRecord(one.offset, 0, one.key, one.value)
+
+    async def seek(partition, offset):
+        return 1
+
+    async def play():
+        slept, awake = (Learning(settings, seek=seek) for _ in range(2))
+        for learning in (slept, awake):
+            learning.assign([0])
+            await learning.tend()
+        await slept.take([Delivered(0, 1, 0, record)])
+        assert "Fenced" in slept.places[0].trouble
+        await slept.tend()
+        assert not slept.places[0].ready
+        await awake.take([Delivered(0, 1, 0, record)])
+        assert awake.offsets() == {0: record.offset + 1}
+        for learning in (slept, awake):
+            await learning.stop()
+            learning.store.close()
+
+    asyncio.run(play())
+    reader = KafkaParameters(settings)
+    assert learned(reader, writer)
+    for one in (reader, writer):
+        one.close()
+
+
+def test_samples_that_are_deleted_before_they_are_learned_are_told_and_learning_goes_on(started):
+    settings, writer, jobs, reader = started(
+        buckets={"main": Bucket("main", "c2ucb", dim=3, positions=4)}, partitions=1
+    )
+    worker = jobs.start("learn")
+    writer.write()
+    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    before = reader.progress[0].next_offset
+    kept = writer.models["main"].state()
+    worker.send_signal(signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            writer.write()
+        place = TopicPartition(Topics.of(settings).samples, 0)
+        end = before + 1 + 2 * 3  # each transaction has a marker
+        with admin(settings) as client:
+            client.delete_records({place: end})
+    finally:
+        worker.send_signal(signal.SIGCONT)
+    writer.models["main"].restore(kept)
+    writer.write()
+    wait_until(lambda: learned(reader, writer), timeout_s=40, jobs=jobs)
+    assert f"offsets {before} to {end} were deleted before they were learned" in log_of(worker, jobs)
+
+
 def test_the_faust_command_runs_the_same_app(started, tmp_path):
     _, writer, jobs, reader = started()
     writer.write()
