@@ -12,6 +12,7 @@ import typer
 from streams.commands import (
     archive,
     dashboard,
+    dead_letters,
     demo,
     drill,
     jobs,
@@ -37,7 +38,22 @@ cli = typer.Typer(
     A first run: glimpse demo. With servers: glimpse up, then topics, worker, produce and rank.
     Settings come from GLIMPSE_* variables and glimpse.toml (see examples/glimpse.toml).""",
 )
-for group in (demo, servers, jobs, produce, rank, show, lag, dashboard, archive, replay, ledger, drill, offline):
+for group in (
+    demo,
+    servers,
+    jobs,
+    produce,
+    rank,
+    show,
+    lag,
+    dashboard,
+    dead_letters,
+    archive,
+    replay,
+    ledger,
+    drill,
+    offline,
+):
     cli.add_typer(group.commands)
 
 

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import DeadLetter
 from streams.dashboard.source import WeightedRecord
+from streams.logs import kind_of, letter_of, opened
 
 KEPT, KEPT_BYTES, REASONS = 20, 16 << 20, 200  # records of a reason, bytes of all, reasons
-SHOWN_BYTES, SHOWN_NUMBERS = 4096, 60
-_VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+±]?\b\d[\d.,e+-]*\b|\b[0-9a-f]{12,}\b")
-
-
-def kind_of(reason: str) -> str:
-    """Return a reason without what varies from record to record.
-
-    >>> kind_of("position 14 is beyond the list of 12; check the producer's K")
-    "position … is beyond the list of …; check the producer's K"
-    >>> kind_of("unknown bucket 'x'; configured are a, b")
-    'unknown bucket …; configured are a, b'
-    """
-    return _VARIES.sub("…", reason)
 
 
 @dataclass(slots=True)
@@ -54,12 +38,7 @@ class Letters:
     def add(self, entries: list[WeightedRecord]) -> None:
         """Take records of the dead-letters topic; what is none itself counts under its own reason."""
         for entry in entries:
-            try:
-                letter: DeadLetter = decode(entry.record.value or b"", DeadLetter, max_bytes=4 * MAX_BYTES)
-            except SchemaError as error:
-                place = ("dead-letters", entry.partition, entry.record.offset, entry.record.timestamp)
-                letter = DeadLetter(*place, entry.record.key, entry.record.value, f"not a dead letter: {error}")
-            self._count(entry, letter)
+            self._count(entry, letter_of(entry.record, entry.partition))
 
     def _count(self, entry: WeightedRecord, letter: DeadLetter) -> None:
         key = letter.topic, kind_of(letter.reason)
@@ -117,54 +96,8 @@ class Letters:
         if name not in self._reason_of:
             return None
         at, letter = self._kept[self._reason_of[name]][name]
-        value = letter.value
-        return {
-            "id": name,
-            "at": at,
-            "topic": letter.topic,
-            "partition": letter.partition,
-            "offset": letter.offset,
-            "timestamp": letter.timestamp_ms,
-            "reason": letter.reason,
-            "key": None if letter.key is None else letter.key[:256].decode("utf-8", "backslashreplace"),
-            "bytes": None if value is None else len(value),
-            "hex": (value or b"")[:SHOWN_BYTES].hex(),
-            "decoded": decoded(value),
-        }
+        return {"id": name, "at": at} | opened(letter)
 
 
 def _bytes_of(kept: OrderedDict[str, tuple[int, DeadLetter]]) -> int:
     return sum(len(letter.value or b"") for _, letter in kept.values())
-
-
-def decoded(value: bytes | None) -> dict[str, Any]:
-    """Return the record in ``value`` field by field, or why there is none."""
-    if value is None:
-        return {"error": "the record has no value (a tombstone)"}
-    try:
-        record = decode(value, max_bytes=4 * MAX_BYTES)
-    except SchemaError as error:
-        return {"error": str(error)}
-    names = [part.name for part in fields(record)]
-    return {"kind": type(record).__name__, "fields": {name: shown(record, name) for name in names}}
-
-
-def shown(record: Any, name: str) -> Any:
-    """Return a field as JSON can hold it: packed columns as numbers, cut when they are many."""
-    value = getattr(record, name)
-    if name == "contexts" and isinstance(value, bytes):
-        value = np.frombuffer(value, "<f4")
-    elif isinstance(value, bytes) and hasattr(record, f"{name}_array"):
-        value = getattr(record, f"{name}_array")
-    if isinstance(value, bytes):
-        return value[:SHOWN_BYTES].hex()
-    if isinstance(value, np.ndarray | list):
-        numbers = value.tolist() if isinstance(value, np.ndarray) else [str(part) for part in value]
-        cut = [round(number, 6) if isinstance(number, float) else number for number in numbers[:SHOWN_NUMBERS]]
-        return {"length": len(numbers), "first": [str(n) if n != n or n in (_INF, -_INF) else n for n in cut]}
-    if isinstance(value, float):
-        return value if np.isfinite(value) else str(value)
-    return value
-
-
-_INF = float("inf")

@@ -2,8 +2,10 @@
 
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError, LogWriter, Position
 from streams.logs.block import LogBlock
-from streams.logs.dead_letters import cut_to_fit
+from streams.logs.dead_letters import cut_to_fit, kind_of, letter_of, not_to_resend
 from streams.logs.files import replace_file
+from streams.logs.letter_view import opened
+from streams.logs.letters import LetterCounts, Refusal, letters_end, read_letters
 from streams.logs.ranges import Mark, Range, parse_mark, parse_time, time_text
 from streams.logs.record import LogRecord, TopicPartition
 from streams.logs.source import ArchiveSource, LogSource, RangeError, SourceAway
@@ -13,6 +15,7 @@ __all__ = [
     "ArchiveError",
     "ArchiveSource",
     "ArchivedLog",
+    "LetterCounts",
     "LogBlock",
     "LogRecord",
     "LogSource",
@@ -21,11 +24,18 @@ __all__ = [
     "Position",
     "Range",
     "RangeError",
+    "Refusal",
     "SourceAway",
     "TopicPartition",
     "cut_to_fit",
+    "kind_of",
+    "letter_of",
+    "letters_end",
+    "not_to_resend",
+    "opened",
     "parse_mark",
     "parse_time",
+    "read_letters",
     "replace_file",
     "time_text",
 ]

@@ -1,12 +1,18 @@
-"""Dead letters cut to fit a record (pure)."""
+"""Dead letters: cut to fit a record, read back, by kind of reason, and which of them may be sent again (pure)."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
-from schemas.records import DeadLetter
+from schemas.codec import MAX_BYTES, SchemaError, decode
+from schemas.records import Click, DeadLetter, Impression
+from streams.logs.record import LogRecord
+from streams.settings import EVENTS
 
 REASON_CHARS, KEY_BYTES = 2_000, 50_000  # what else of a letter may be large, beside its value
+_CUT = re.compile(r" \(the first \d+ of \d+ bytes of its (key|value)\)")
+_VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+±]?\b\d[\d.,e+-]*\b|\b[0-9a-f]{12,}\b")
 
 
 def cut_to_fit(letter: DeadLetter, *, max_bytes: int = 900_000) -> DeadLetter:
@@ -23,3 +29,47 @@ def cut_to_fit(letter: DeadLetter, *, max_bytes: int = 900_000) -> DeadLetter:
         if part is not None and len(part) > most:
             reason += f" (the first {most} of {len(part)} bytes of its {name})"
     return replace(letter, key=key and key[:KEY_BYTES], value=value and value[:max_bytes], reason=reason)
+
+
+def letter_of(record: LogRecord, partition: int) -> DeadLetter:
+    """Return a record of the dead-letters topic; what is none itself becomes one with its own reason."""
+    try:
+        letter: DeadLetter = decode(record.value or b"", DeadLetter, max_bytes=4 * MAX_BYTES)
+    except SchemaError as error:
+        reason = f"not a dead letter: {error}"
+        return DeadLetter("dead-letters", partition, record.offset, record.timestamp, record.key, record.value, reason)
+    return letter
+
+
+def kind_of(reason: str) -> str:
+    """Return a reason without what varies from record to record.
+
+    >>> kind_of("position 14 is beyond the list of 12; check the producer's K")
+    "position … is beyond the list of …; check the producer's K"
+    >>> kind_of("unknown bucket 'x'; configured are a, b")
+    'unknown bucket …; configured are a, b'
+    """
+    return _VARIES.sub("…", reason)
+
+
+def not_to_resend(letter: DeadLetter, *, topic_prefix: str, passed_before_ms: int | None = None) -> str | None:
+    """Return why sending a letter's record to its topic again would be of no use or do harm, or None.
+
+    Events may be sent again: the join counts an impression or a click once, however often it comes. The horizon of what
+    happened before ``passed_before_ms`` has passed; None where only the log's own clock tells.
+    """
+    topic = letter.topic.removeprefix(topic_prefix) if letter.topic.startswith(topic_prefix) else ""
+    if topic == "samples":
+        return "of samples, which still hold it: a new epoch of its bucket learns it, sent again it would count twice"
+    if topic not in EVENTS:
+        return "of neither impressions nor clicks of this deployment"
+    if _CUT.search(letter.reason):
+        return "cut, as it was too large"
+    try:
+        event: Impression | Click = decode(letter.value or b"", Impression if topic == "impressions" else Click)
+    except SchemaError:
+        return "unreadable, so it would be refused again"
+    at_ms = event.shown_at_ms if isinstance(event, Impression) else event.clicked_at_ms
+    if passed_before_ms is not None and at_ms < passed_before_ms:
+        return "too old: its horizon has passed, so it would be refused again"
+    return None

@@ -2,6 +2,7 @@
 
 from streams.logs.job.copy import copy
 from streams.logs.job.kafka_source import KafkaSource, open_source
+from streams.logs.job.resend import resend
 from streams.logs.job.restore import restore
 
-__all__ = ["KafkaSource", "copy", "open_source", "restore"]
+__all__ = ["KafkaSource", "copy", "open_source", "resend", "restore"]

@@ -18,7 +18,7 @@ from streams.rank import read_candidates
 from streams.rank.candidates import CandidateError
 from streams.settings import load
 
-COMMANDS = ("demo", "up", "down", "topics", "join", "learn", "worker", "produce", "rank", "show")
+COMMANDS = ("demo", "up", "down", "topics", "join", "learn", "worker", "produce", "rank", "show", "dead-letters")
 TOML = """
 [buckets.main]
 algorithm = "c2ucb"
