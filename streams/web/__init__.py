@@ -5,14 +5,17 @@ from streams.web.connections import LIMITS, dress
 from streams.web.health import Health, verdict
 from streams.web.metrics import CONTENT_TYPE, SECONDS, BulkHistogram, text_of
 from streams.web.server import WebError, WebServer
+from streams.web.stuck import STUCK_S, StuckCheck
 
 __all__ = [
     "CONTENT_TYPE",
     "LIMITS",
     "SECONDS",
+    "STUCK_S",
     "Access",
     "BulkHistogram",
     "Health",
+    "StuckCheck",
     "WebError",
     "WebServer",
     "dress",

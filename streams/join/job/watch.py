@@ -9,8 +9,8 @@ from streams.join.checkpoint import Checkpoint
 from streams.join.job.metrics import JoinMetrics
 from streams.join.job.partition import PartitionJoin
 from streams.join.ledger import Ledger
+from streams.web import STUCK_S, StuckCheck
 
-STUCK_S = 60.0  # offsets that stand still for this long while there is lag
 SHOW_EVERY_S = 1.0
 
 
@@ -22,16 +22,14 @@ class JoinWatch:
         self.assigned = False
         self.refused: Mapping[int, str] = {}
         self._turned_at, self._shown_at = time.monotonic(), -SHOW_EVERY_S
-        self._stood: dict[int, tuple[int, float]] = {}  # offsets joined, and since when no more
+        self._stuck = StuckCheck()
         self.figures = JoinMetrics(wait_s=wait_s, lateness_s=lateness_s)
 
     def turned(self) -> None:
         """Note a turn of the loop."""
         self._turned_at = now = time.monotonic()
-        for partition, partition_join in self._joins.items():
-            joined = sum(log.clock.offset for log in partition_join.logs)
-            if not any(log.behind for log in partition_join.logs) or self._stood.get(partition, (-1, 0.0))[0] != joined:
-                self._stood[partition] = joined, now
+        joined = {number: sum(log.clock.offset for log in one.logs) for number, one in self._joins.items()}
+        self._stuck.note(joined, lagging=lambda number: any(log.behind for log in self._joins[number].logs))
         if now - self._shown_at >= SHOW_EVERY_S:  # an idle join commits nothing, and has figures all the same
             self._shown_at = now
             for partition, partition_join in self._joins.items():
@@ -57,7 +55,6 @@ class JoinWatch:
 
     def forget(self, partition: int) -> None:
         """Drop what is known of a partition that is no longer here."""
-        self._stood.pop(partition, None)
         self.figures.forget(partition)
 
     def ready(self) -> str | None:
@@ -76,8 +73,7 @@ class JoinWatch:
         now = time.monotonic()
         if now - self._turned_at > STUCK_S:
             return f"the loop has not turned for {now - self._turned_at:.0f} s"
-        stuck = [partition for partition, (_, since) in list(self._stood.items()) if now - since > STUCK_S]
-        return f"partitions {stuck} have lag and have not moved for {STUCK_S:g} s" if stuck else None
+        return self._stuck.stuck()
 
     def metrics(self) -> str:
         """Return all metrics as Prometheus reads them."""

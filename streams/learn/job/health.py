@@ -7,9 +7,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from streams.learn.job.rounds import Learning, in_thread
-from streams.web import CONTENT_TYPE, dress, text_of, verdict
-
-STUCK_S = 60.0  # offsets that stand still for this long while there is lag
+from streams.web import CONTENT_TYPE, StuckCheck, dress, text_of, verdict
 
 
 class LearnHealth:
@@ -35,9 +33,8 @@ class LearnHealth:
         assigned: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._learning, self._lagging, self._assigned, self._clock = learning, lagging, assigned, clock
-        self._quiet_since: dict[int, float] = {}  # when a partition was last seen without lag, or with another offset
-        self._seen: dict[int, int | None] = {}
+        self._learning, self._lagging, self._assigned = learning, lagging, assigned
+        self._stuck = StuckCheck(clock=clock)
 
     def ready(self) -> str | None:
         """Return what is still missing before every assigned partition is learned, or None."""
@@ -51,16 +48,10 @@ class LearnHealth:
 
     def live(self) -> str | None:
         """Return which partition has lag and stands still, or None."""
-        now, offsets = self._clock(), self._learning.offsets()
-        stuck = []
-        for number in list(self._learning.places):
-            moved = self._seen.get(number, -1) != offsets.get(number)
-            if moved or not self._lagging(number):
-                self._quiet_since[number] = now
-            self._seen[number] = offsets.get(number)
-            if now - self._quiet_since[number] > STUCK_S:
-                stuck.append(number)
-        return f"samples partitions {stuck} have lag and have not moved for {STUCK_S:g} s" if stuck else None
+        offsets = self._learning.offsets()
+        self._stuck.note({number: offsets.get(number) for number in self._learning.places}, lagging=self._lagging)
+        stuck = self._stuck.stuck()
+        return f"samples {stuck}" if stuck else None
 
     def metrics(self) -> str:
         """Return the worker's figures in Prometheus' text format."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from by_hand import SHORT
 
+from streams.lag import Window
 from streams.lag.job import LagReader
 from streams.settings import Settings
 
@@ -16,8 +17,8 @@ def reader_of() -> Iterator[Callable[..., LagReader]]:
     """Makes readers with a short window."""
     readers = []
 
-    def make(settings: Settings, *groups: str) -> LagReader:
-        readers.append(LagReader(settings, groups=groups, window=SHORT))
+    def make(settings: Settings, *groups: str, window: Window = SHORT) -> LagReader:
+        readers.append(LagReader(settings, groups=groups, window=window))
         return readers[-1]
 
     yield make

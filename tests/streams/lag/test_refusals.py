@@ -14,6 +14,7 @@ from by_hand import SHORT, commit, denied, lag_of, write
 from kafka.admin import ACLOperation, ResourceType
 
 from streams.broker import admin
+from streams.lag import Window
 from streams.lag.job import LagReader
 from streams.lag.job.reader import LagError
 from streams.lag.job.view import looks
@@ -29,11 +30,12 @@ def test_refused_reading_is_one_line_or_worked_around(settings_for, reader_of, s
     write(settings, topic, [b"x"] * 3)
     commit(settings, group, topic, 1)
     with denied(settings, ResourceType.TOPIC, "__consumer_offsets", ACLOperation.READ):
-        reader = reader_of(settings, group)
+        window = Window(span_s=3.0, commits=4)
+        reader = reader_of(settings, group, window=window)
         found = lag_of(reader, group, topic)
         assert (found.lag, found.verdict) == (2, Verdict.OK)
         assert not reader.settled
-        time.sleep(SHORT.span_s + 0.2)
+        time.sleep(window.span_s + 0.2)
         report = reader.read()
         assert reader.settled
         assert report.notes[0].startswith("__consumer_offsets must not be read, so commit times are hidden")

@@ -12,12 +12,13 @@ from sample_batches import all_algorithms, make_batch
 from learner import Samples
 from schemas.codec import encode
 from streams.learn import PartitionLearner, SamplesPartition
-from streams.learn.job.health import STUCK_S, LearnHealth
+from streams.learn.job.health import LearnHealth
 from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.rounds import AssignedPartition, Delivered, Learning
 from streams.logs import LogRecord
 from streams.parameters import take_snapshot
 from streams.settings import Bucket, Settings
+from streams.web import STUCK_S
 
 
 async def no_seek(partition, offset):
