@@ -108,7 +108,7 @@ def create_app(settings: Settings) -> LearnApp:
         web_application_options={"handler_args": LIMITS},
         web_bind=settings.web_host,
         web_host=settings.web_host,
-        web_port=settings.web_port or free_port(settings.web_host, 0),
+        web_port=settings.web_port or web_port_of(settings),
         worker_redirect_stdouts=False,
         Worker=LearnWorker,
     )
@@ -195,7 +195,7 @@ def run_learn(settings: Settings) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the worker listens itself, there is nothing to end
     store = Store(settings)
     try:
-        settings = replace(settings, web_port=free_port(settings.web_host, settings.web_port))
+        settings = replace(settings, web_port=web_port_of(settings))
         store.check()
     except (Hopeless, SourceAway, SettingsError, KafkaError) as error:
         place = f"Kafka at {settings.kafka} does not answer: " if isinstance(error, KafkaError) else ""
@@ -242,8 +242,9 @@ class Seldom(logging.Filter):
         return True
 
 
-def free_port(host: str, port: int) -> int:
-    """Return ``port`` if it is free, or any free one for 0."""
+def web_port_of(settings: Settings) -> int:
+    """Return the port of the web server, any free one for 0; one that is taken is refused."""
+    host, port = settings.web_host, settings.web_port
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

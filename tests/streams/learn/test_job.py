@@ -22,9 +22,9 @@ from sample_batches import SampleWriter, all_algorithms, make_batch
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
 from streams.broker import admin, partition_of
-from streams.learn.job.app import free_port
 from streams.learn.job.owner import PartitionOwner, Store
 from streams.learn.job.rounds import Delivered, Learning
+from streams.local.server import free_port
 from streams.logs import LogRecord
 from streams.parameters import restore_model
 from streams.parameters.job import KafkaParameters
@@ -181,7 +181,7 @@ def test_a_missing_topic_is_one_line(started, tmp_path):
 
 def test_health_pages(started, tmp_path):
     settings, writer, _, reader = started()
-    port = free_port("127.0.0.1", 0)
+    port = free_port()
     (tmp_path / "web").mkdir()
     jobs = Jobs(replace(settings, web_port=port), tmp_path / "web")
 
@@ -340,7 +340,7 @@ def test_samples_that_are_deleted_before_they_are_learned_are_told_and_learning_
 def test_the_faust_command_runs_the_same_app(started, tmp_path):
     _, writer, jobs, reader = started()
     writer.write()
-    port = free_port("127.0.0.1", 0)
+    port = free_port()
     faust = Path(sys.executable).with_name("faust")
     command = [str(faust), "-A", "streams.app", "worker", "--web-port", str(port), "--loglevel", "warn"]
     with (tmp_path / "faust.log").open("wb") as log:
