@@ -24,6 +24,7 @@ from kafka.errors import KafkaError
 
 from streams.learn.job.health import LearnHealth, add_web
 from streams.learn.job.owner import Store
+from streams.learn.job.report import LearnReport
 from streams.learn.job.rounds import Delivered, Learning
 from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
 from streams.logs import LogRecord, SourceAway
@@ -34,6 +35,7 @@ from streams.web import LIMITS
 log = logging.getLogger(__name__)
 
 ROUND_RECORDS = 64  # of up to 512 KB each; a round ends with these or when publish_every has passed
+REPORT_EVERY_S = 60.0
 FOREVER_S = 1e9  # aiokafka would make a worker that has had no partitions for a while leave its group, for good
 
 
@@ -114,6 +116,7 @@ def create_app(settings: Settings) -> LearnApp:
     )
     samples = app.topic(Topics.of(settings).samples, key_type=bytes, value_type=bytes, acks=False)
     add_learn(app, samples, settings)
+    add_report(app, LearnReport(app.learning, behind=partial(behind, app, samples)))
     add_web(app, LearnHealth(app.learning, lagging=partial(lagging, app, samples), assigned=lambda: app.was_assigned))
     return app
 
@@ -158,6 +161,27 @@ def add_learn(app: LearnApp, samples: Any, settings: Settings) -> None:
 
     app.on_partitions_assigned.connect(assigned)
     app.on_before_shutdown.connect(before_shutdown)
+
+
+def add_report(app: LearnApp, report: LearnReport) -> None:
+    """Add the line that is logged each minute."""
+
+    @app.timer(interval=REPORT_EVERY_S)  # type: ignore[untyped-decorator]
+    async def say() -> None:
+        line = report.line()
+        if line is not None:
+            log.info("%s", line)
+
+
+def behind(app: LearnApp, samples: Any, partition: int) -> int | None:
+    """Return how many offsets of a partition are not learned yet; a transaction's marker is no record to learn."""
+    try:
+        end = app.samples_consumer.stable_end(TP(samples.get_topic_name(), partition))
+    except LookupError:
+        return None
+    if end is None or partition not in app.learned_offsets():
+        return None
+    return max(0, end - app.learned_offsets()[partition]) if lagging(app, samples, partition) else 0
 
 
 def lagging(app: LearnApp, samples: Any, partition: int) -> bool:

@@ -159,6 +159,11 @@ class LearnConsumer(Consumer):
         position = self._position(place)
         return None not in (position.lso, position._position) and position.lso > position._position
 
+    def stable_end(self, place: TP) -> int | None:
+        """Return where the committed records of a partition end, as far as the broker has told."""
+        end: int | None = self._position(place).lso
+        return end
+
     def _position(self, place: TP) -> Any:
         return self._thread._position(self._thread._ensure_consumer(), place)
 

@@ -14,7 +14,9 @@ from schemas.codec import encode
 from streams.learn import PartitionLearner, SamplesPartition
 from streams.learn.job.health import LearnHealth
 from streams.learn.job.owner import PartitionOwner
+from streams.learn.job.report import LearnReport
 from streams.learn.job.rounds import AssignedPartition, Delivered, Learning
+from streams.learn.partition_learner import Counts
 from streams.logs import LogRecord
 from streams.parameters import take_snapshot
 from streams.settings import Bucket, Settings
@@ -209,3 +211,23 @@ def test_the_page_holds_nobody_up_while_conditions_are_computed():
     assert value(text, "glimpse_snapshot_gram_condition", bucket="wide") == pytest.approx(np.linalg.cond(model.gram))
     assert value(text, "glimpse_snapshot_offset", bucket="wide") == 7
     assert value(text, "glimpse_snapshot_epoch", bucket="wide") == bucket.epoch
+
+
+def test_each_minute_a_worker_says_lists_rate_lag_and_versions():
+    learning, place = worker()
+    now, lag = [0.0], [None]
+    report = LearnReport(learning, behind=lambda number: lag[0], clock=lambda: now[0])
+    now[0] = 60.0
+    assert report.line() == "0 lists in 60 s (0.0 a second), lag not known yet; no snapshot yet"
+    bucket = all_algorithms()["ubm"]
+    model = bucket.model()
+    place.newest["ubm"] = take_snapshot(
+        model, bucket, samples_offset=42, topic_id="t", partition=0, published_at_ms=1_000
+    )
+    learning.counts[0] = Counts(lists=1_500)
+    now[0], lag[0] = 120.0, 7
+    assert report.line() == "1,500 lists in 60 s (25.0 a second), 7 records behind; ubm 1.42"
+    now[0], lag[0] = 180.0, 0
+    assert report.line() == "0 lists in 60 s (0.0 a second), 0 records behind; ubm 1.42"
+    del learning.places[0]
+    assert report.line() is None
