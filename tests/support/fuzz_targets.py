@@ -23,7 +23,7 @@ from streams.dashboard.job.state import State
 from streams.embedded import committed
 from streams.events import read_events
 from streams.join import BadCommit, Commit
-from streams.lag.commit_records import Committed, standing_of
+from streams.lag.commit_records import Committed, committed_of, group_partition_of, position_of
 from streams.logs import Archive, ArchiveError, LogBlock, LogRecord
 from streams.logs.segment import Segment
 from streams.offline.logs import LogError, read_logs
@@ -161,11 +161,13 @@ def take_archive(data: bytes) -> None:
 
 
 def take_commit(data: bytes) -> None:
-    """The metadata of two committed offsets."""
+    """The metadata of two committed offsets, and what the broker's own log holds of them."""
     first, _, second = data.decode(errors="replace").partition("\n")
     with suppress(BadCommit):
         Commit.decode((5, first), (6, second or first))
-    standing_of(Committed(5, first), join=True)
+    position_of(Committed(5, first), join=True)
+    group_partition_of(data)
+    committed_of(data)
 
 
 def commits() -> list[bytes]:
