@@ -25,7 +25,7 @@ from kafka.errors import KafkaError
 from streams.learn.job.health import LearnHealth, add_web
 from streams.learn.job.owner import Store
 from streams.learn.job.report import LearnReport
-from streams.learn.job.rounds import Delivered, Learning
+from streams.learn.job.rounds import Delivered, Learning, NotAssigned
 from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
 from streams.logs import LogRecord, SourceAway
 from streams.parameters import Hopeless
@@ -128,8 +128,8 @@ def add_learn(app: LearnApp, samples: Any, settings: Settings) -> None:
     async def seek(partition: int, offset: int) -> int:
         try:
             return await app.samples_consumer.seek_numbered(TP(topic, partition), offset)
-        except IllegalStateError as error:
-            raise LookupError(f"samples partition {partition} is not assigned") from error
+        except (IllegalStateError, LookupError) as error:
+            raise NotAssigned(f"samples partition {partition} is not assigned") from error
 
     app.learning = Learning(settings, seek=seek)
 

@@ -33,6 +33,10 @@ T = TypeVar("T")
 Seek = Callable[[int, int], Awaitable[int]]  # (partition, offset) -> the number of the seek
 
 
+class NotAssigned(LookupError):
+    """A partition that the group has given to somebody else, or not given to anybody yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """A record with the offset that it follows from, nothing between the two being missing, and since which seek."""
@@ -69,8 +73,8 @@ class Learning:
     settings
         What to learn, and where.
     seek
-        Sends the consumer of a partition to an offset and returns the number of that seek, which only grows; raises
-        LookupError when the partition is not assigned.
+        Sends the consumer of a partition to an offset and returns the number of that seek, which only grows, or raises
+        NotAssigned.
     broker
         Where the samples come from and the snapshots go; Kafka as the settings name it by default.
     """
@@ -200,9 +204,7 @@ class Learning:
                 if self.places.get(number) is place and place.owner.learner is not None:
                     place.seek = await self._seek(number, place.owner.learner.next_offset)
                     place.sought, place.trouble = True, ""
-            except LookupError as error:
-                if isinstance(error, Hopeless):
-                    await self._give_up(number, place, error)
+            except NotAssigned:
                 return  # a rebalance is under way
             except Exception as error:
                 await self._give_up(number, place, error)
