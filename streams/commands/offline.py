@@ -5,16 +5,58 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streams.commands.options import CommandError, Config, note, with_buckets
+
+if TYPE_CHECKING:
+    from streams.offline import Logs
+
 commands = typer.Typer()
 
-LogFile = Annotated[
-    Path,
-    typer.Argument(help='JSON lines {"query": "q", "items": [7, 8], "clicks": [0, 1]}, plain or gzip.'),
+LogPlace = Annotated[
+    str,
+    typer.Argument(
+        help="kafka (as set), kafka://host:port, the directory of an archive or of an embedded runner, or a file of "
+        'JSON lines {"query": "q", "items": [7, 8], "clicks": [0, 1]}, plain or gzip.'
+    ),
 ]
+Events = Annotated[
+    bool, typer.Option("--events/--samples", help="Join the raw events of Glimpse's logs again, or take its samples.")
+]
+From = Annotated[str | None, typer.Option("--from", help="Lists of Glimpse's logs shown from this time on (ISO, UTC)…")]
+To = Annotated[str | None, typer.Option("--to", help="…and before this one.")]
+
+
+def lists_at(
+    place: str, *, events: bool, buckets: list[str] | None, start: str | None, stop: str | None, config: Path | None
+) -> Logs:
+    """Return the lists of a file, or of what Glimpse has logged; what to know of them is noted."""
+    from contextlib import closing
+
+    from streams.logs import parse_time
+    from streams.logs.job import open_source
+    from streams.offline import ListChoice, read_logs, read_own_logs
+    from streams.settings import load
+
+    if place != "kafka" and not place.startswith("kafka://") and not Path(place).is_dir():
+        if events or buckets or start or stop:
+            raise CommandError(f"a file has all its lists: --events, a bucket, --from and --to are not for {place}")
+        return read_logs(Path(place))
+    choice = ListChoice(
+        events=events,
+        buckets=tuple(buckets or ()),
+        from_ms=None if start is None else parse_time(start),
+        to_ms=None if stop is None else parse_time(stop),
+    )
+    settings = with_buckets(config) if events else load(config)
+    with closing(open_source(place, settings)) as source:
+        logs, notes = read_own_logs(source, settings, choice)
+    for text in notes:
+        note(text)
+    return logs
 
 
 class ExperimentError(RuntimeError):
@@ -43,11 +85,16 @@ class EstimatorName(StrEnum):
 
 @commands.command()
 def fit(
-    logs: LogFile,
+    logs: LogPlace,
     model: Annotated[ModelName, typer.Option(help="Whose table to write.")] = ModelName.ubm,
     out: Annotated[Path | None, typer.Option(help="The table's JSON file, as glimpse.toml names it.")] = None,
     held_out: Annotated[Path | None, typer.Option(help="Lists to judge on; else every fifth session of LOGS.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write the heat map as an SVG file too.")] = None,
+    bucket: Annotated[list[str] | None, typer.Option(help="Only lists of this bucket; may be repeated.")] = None,
+    events: Events = False,
+    start: From = None,
+    stop: To = None,
+    config: Config = None,
 ) -> None:
     """Learn from logged lists how users browse: the examination table, and which click model fits best.
 
@@ -56,14 +103,16 @@ def fit(
     """
     from rich.console import Console
 
-    from streams.offline import run_fit
+    from streams.offline import read_logs, run_fit
 
-    run_fit(logs, model=model.value, out=out, held_out=held_out, picture=picture, console=Console())
+    lists = lists_at(logs, events=events, buckets=bucket, start=start, stop=stop, config=config)
+    others = None if held_out is None else read_logs(held_out)
+    run_fit(lists, model=model.value, out=out, held_out=others, picture=picture, console=Console())
 
 
 @commands.command()
 def evaluate(
-    logs: LogFile,
+    logs: LogPlace,
     policy: Annotated[Path, typer.Option(help="A snapshot file, or a directory of them.")],
     estimator: Annotated[list[EstimatorName] | None, typer.Option(help="May be repeated; ubm-ips if not said.")] = None,
     bucket: Annotated[str | None, typer.Option(help="Whose snapshot, if the directory has several.")] = None,
@@ -78,6 +127,13 @@ def evaluate(
     bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for asymptotic ones.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    log_bucket: Annotated[
+        list[str] | None, typer.Option(help="Only logged lists of this bucket; may be repeated.")
+    ] = None,
+    events: Events = False,
+    start: From = None,
+    stop: To = None,
+    config: Config = None,
 ) -> None:
     """Judge a policy on the log of another one: what its lists would have earned, with intervals.
 
@@ -90,7 +146,7 @@ def evaluate(
 
     report = evaluate_policy(
         EvaluationRequest(
-            logs,
+            lists_at(logs, events=events, buckets=log_bucket, start=start, stop=stop, config=config),
             policy,
             chosen_estimators([each.value for each in estimator or [EstimatorName.ubm_ips]]),
             bucket=bucket,

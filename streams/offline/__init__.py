@@ -10,16 +10,22 @@ from streams.offline.judge_view import (
     evaluation_json,
     show_evaluation,
 )
+from streams.offline.logs import Logs, read_logs
+from streams.offline.own_logs import ListChoice, read_own_logs
 
 __all__ = [
     "DayOneRow",
     "EvaluationRequest",
+    "ListChoice",
+    "Logs",
     "chosen_estimators",
     "day_one_chart",
     "day_one_grid",
     "day_one_table",
     "evaluate_policy",
     "evaluation_json",
+    "read_logs",
+    "read_own_logs",
     "run_fit",
     "show_evaluation",
     "svg_map",

@@ -9,21 +9,21 @@ from rich.table import Table
 
 from streams.offline.fit import MODELS, Fit, fit
 from streams.offline.heat_map import svg_map, terminal_map
-from streams.offline.logs import read_logs
+from streams.offline.logs import Logs
 from streams.settings import write_examination
 
 
 def run_fit(
-    path: Path,
+    logs: Logs,
     *,
     model: str,
     out: Path | None,
-    held_out: Path | None = None,
+    held_out: Logs | None = None,
     picture: Path | None = None,
     console: Console,
 ) -> Fit:
     """Learn a table from a log, write it, and say which click model foretells other lists best."""
-    found = fit(read_logs(path), model=model, held_out=read_logs(held_out) if held_out else None)
+    found = fit(logs, model=model, held_out=held_out)
     console.print(compared(found))
     for line in verdict(found):
         console.print(line, markup=False, highlight=False)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from learner.evaluate import Estimate, Interval
 from streams.offline.judge import ESTIMATORS, Judgement, Options, judge, logged
-from streams.offline.logs import LogError, read_logs
+from streams.offline.logs import LogError, Logs
 from streams.offline.policy import read_snapshot, replay
 from streams.parameters import name_of
 from streams.settings import ExaminationError, read_examination
@@ -27,7 +27,7 @@ class EvaluateError(ValueError):
 class EvaluationRequest:
     """What to judge, and how."""
 
-    logs: Path
+    logs: Logs
     policy: Path
     estimators: tuple[str, ...] = ("ubm-ips",)
     bucket: str | None = None
@@ -55,7 +55,7 @@ class EvaluationReport:
 
 def evaluate_policy(request: EvaluationRequest) -> EvaluationReport:
     """Return what a snapshot's policy would have earned on a log; one estimator alone may fail, of many not all."""
-    logs = read_logs(request.logs)
+    logs = request.logs
     snapshot = read_snapshot(request.policy, request.bucket)
     try:
         options = Options(

@@ -95,7 +95,7 @@ def test_all_estimators_hold_the_truth(files):
         },
     )
     for path in (log, with_chances):
-        report = evaluate_policy(EvaluationRequest(path, snapshots, chosen_estimators(["all"]), table=table))
+        report = evaluate_policy(EvaluationRequest(read_logs(path), snapshots, chosen_estimators(["all"]), table=table))
         assert [verdict.estimator for verdict in report.verdicts] == list(chosen_estimators(["all"]))
         for verdict in report.verdicts:
             for found in verdict.estimates:
@@ -122,7 +122,7 @@ def test_vectors_that_tell_of_users_make_each_list_a_context(files, tmp_path):
             "propensities": [1 / 5, 1 / 4, 1 / 3],
         },
     )
-    request = EvaluationRequest(log, snapshots, ("ubm-ips", "cascade-ips"), table=table)
+    request = EvaluationRequest(read_logs(log), snapshots, ("ubm-ips", "cascade-ips"), table=table)
     report = evaluate_policy(request)
     assert report.contexts == 300
     items, prefixes = report.verdicts
@@ -136,27 +136,33 @@ def test_vectors_that_tell_of_users_make_each_list_a_context(files, tmp_path):
 
 def test_a_shorter_list_a_temperature_and_the_bootstrap(files):
     log, snapshots, table = files
-    short = evaluate_policy(EvaluationRequest(log, snapshots, table=table, size=1)).verdicts[0].estimates[0]
+    short = evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table, size=1)).verdicts[0].estimates[0]
     assert short.value == pytest.approx(TABLE[0, 0] * 0.7, abs=4 * short.standard_error)
-    flat = evaluate_policy(EvaluationRequest(log, snapshots, table=table, temperature=1000.0)).verdicts[0].estimates[0]
-    logged = evaluate_policy(EvaluationRequest(log, snapshots, table=table)).logged["sum"][0]
+    flat = (
+        evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table, temperature=1000.0))
+        .verdicts[0]
+        .estimates[0]
+    )
+    logged = evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table)).logged["sum"][0]
     assert flat.value == pytest.approx(logged, abs=0.05)  # nearly any list, as the log's
-    drawn = evaluate_policy(EvaluationRequest(log, snapshots, table=table, draws=100)).verdicts[0].estimates[0]
-    plain = evaluate_policy(EvaluationRequest(log, snapshots, table=table)).verdicts[0].estimates[0]
+    drawn = (
+        evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table, draws=100)).verdicts[0].estimates[0]
+    )
+    plain = evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table)).verdicts[0].estimates[0]
     assert drawn.value == plain.value
     assert drawn.standard_error == pytest.approx(plain.standard_error, rel=0.3)
 
 
 def test_without_a_table_it_is_learned_and_said(files):
     log, snapshots, _ = files
-    [verdict] = evaluate_policy(EvaluationRequest(log, snapshots)).verdicts
+    [verdict] = evaluate_policy(EvaluationRequest(read_logs(log), snapshots)).verdicts
     assert any("the examination table was learned from this log" in text for text in verdict.warnings)
 
 
 def test_people_and_programs_read_the_same(files):
     log, snapshots, table = files
     report = evaluate_policy(
-        EvaluationRequest(log, snapshots, chosen_estimators(["ips", "ubm-ips", "ips"]), table=table)
+        EvaluationRequest(read_logs(log), snapshots, chosen_estimators(["ips", "ubm-ips", "ips"]), table=table)
     )
     console = Console(file=StringIO(), width=80)
     show_evaluation(report, console)
@@ -181,10 +187,14 @@ def test_what_does_not_fit_is_one_line(files, tmp_path):
     (tmp_path / "broken.json").write_text("{}")
     (tmp_path / "broken.snapshot").write_bytes(b"nothing")
     cases = [
-        (LogError, "bare.jsonl has no 'contexts'; ubm-linucb ranks by vectors of 5 numbers", {"logs": bare}),
-        (LogError, "wide.jsonl has contexts of 2 numbers, the snapshot ranks 5", {"logs": wide}),
-        (LogError, r"large.jsonl line 1: candidates\[0, 0\] is 2.0; features lie within", {"logs": large}),
-        (LogError, "few.jsonl line 1: the log shows nothing of what the policy", {"logs": few, "estimators": ("ips",)}),
+        (LogError, "bare.jsonl has no 'contexts'; ubm-linucb ranks by vectors of 5 numbers", {"logs": read_logs(bare)}),
+        (LogError, "wide.jsonl has contexts of 2 numbers, the snapshot ranks 5", {"logs": read_logs(wide)}),
+        (LogError, r"large.jsonl line 1: candidates\[0, 0\] is 2.0; features lie within", {"logs": read_logs(large)}),
+        (
+            LogError,
+            "few.jsonl line 1: the log shows nothing of what the policy",
+            {"logs": read_logs(few), "estimators": ("ips",)},
+        ),
         (EvaluateError, "examination covers 2 positions, but there are lists of 3", {"table": tmp_path / "short.json"}),
         (EvaluateError, "broken.json must be a JSON object with the keys", {"table": tmp_path / "broken.json"}),
         (EvaluateError, "clip must be a weight above 0, or None, got -1", {"clip": -1}),
@@ -196,7 +206,9 @@ def test_what_does_not_fit_is_one_line(files, tmp_path):
     ]
     for kind, words, options in cases:
         with pytest.raises(kind, match=words) as caught:
-            evaluate_policy(EvaluationRequest(**({"logs": log, "policy": snapshots, "table": table} | options)))
+            evaluate_policy(
+                EvaluationRequest(**({"logs": read_logs(log), "policy": snapshots, "table": table} | options))
+            )
         assert "\n" not in str(caught.value)
 
 

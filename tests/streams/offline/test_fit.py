@@ -46,7 +46,9 @@ def quiet():
 
 def test_the_users_table_comes_out_and_can_be_set(log, tmp_path):
     console = quiet()
-    found = run_fit(log, model="ubm", out=tmp_path / "table.json", picture=tmp_path / "map.svg", console=console)
+    found = run_fit(
+        read_logs(log), model="ubm", out=tmp_path / "table.json", picture=tmp_path / "map.svg", console=console
+    )
     assert np.abs(found.examination - TABLE / TABLE.max()).max() < 0.08
     np.testing.assert_array_equal(read_examination(tmp_path / "table.json"), found.examination)
     assert found.observations[0, 0] == 6000
