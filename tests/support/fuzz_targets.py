@@ -7,11 +7,11 @@ import http.client
 import json
 import re
 import socket
-import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -79,9 +79,14 @@ class Target(NamedTuple):
 
 
 @cache
+def scratch() -> TemporaryDirectory[str]:
+    """A folder that goes with the process."""
+    return TemporaryDirectory(prefix="glimpse-fuzz-")
+
+
 def file() -> Path:
     """A file to write what is to be read as a file."""
-    return Path(tempfile.mkdtemp(prefix="glimpse-fuzz-")) / "glimpse.toml"
+    return Path(scratch().name) / "glimpse.toml"
 
 
 def records() -> list[bytes]:
