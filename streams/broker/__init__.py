@@ -13,7 +13,15 @@ from streams.broker.port import (
     TransactionWriter,
 )
 from streams.broker.topic_checks import check_topics, fix_topics, require_topics
-from streams.broker.topics import Found, TopicsError, create_topics, delete_topics, describe_topics, topic_specs
+from streams.broker.topics import (
+    Found,
+    TopicsError,
+    create_topics,
+    delete_topics,
+    describe_topics,
+    stamps_of_any_time,
+    topic_specs,
+)
 from streams.broker.transactions import await_sent, was_fenced
 
 __all__ = [
@@ -39,6 +47,7 @@ __all__ = [
     "partition_of",
     "producer",
     "require_topics",
+    "stamps_of_any_time",
     "topic_specs",
     "transactional",
     "was_fenced",

@@ -115,9 +115,14 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
         return set(self._consumer.assignment())
 
     def member(self) -> Any | None:
-        """Return the membership under which offsets are committed; None while there is none to stop a stale commit."""
+        """Return the membership under which offsets are committed; None while the group shares its partitions anew.
+
+        Then kafka-python may know its next generation and still have the partitions of the last one: a commit of both
+        together would not be refused.
+        """
         member = self._consumer.group_metadata()
-        return member if member.generation_id >= 0 else None
+        joining = self._consumer._coordinator.rejoining
+        return member if member.generation_id >= 0 and not joining else None
 
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         """Return what the group has committed, waiting for transactions that are still under way."""

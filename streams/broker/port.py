@@ -67,7 +67,7 @@ class GroupConsumer(LogConsumer, Protocol):
         """Return the partitions that this member has."""
 
     def member(self) -> Any | None:
-        """Return the membership under which offsets are committed; None while there is none to stop a stale commit."""
+        """Return the membership under which offsets are committed; None while the group shares its partitions anew."""
 
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         """Return what the group has committed, waiting for transactions that are still under way."""

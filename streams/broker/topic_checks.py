@@ -9,12 +9,23 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import KafkaError
 
 from streams.broker.clients import admin, transactional
-from streams.broker.topics import FOREVER, RECORD_BYTES, Topic, TopicsError, topic_specs
+from streams.broker.topics import AFTER_MAX, FOREVER, RECORD_BYTES, Topic, TopicsError, topic_specs
 from streams.settings import Settings, Topics
 
 
 def check_topics(settings: Settings) -> list[str]:
-    """Return what is wrong with the topics and how to fix it, one line each; nothing when the jobs can work."""
+    """Return what is wrong with the topics and how to fix it, one line each."""
+    return _problems(settings, ignoring=frozenset())
+
+
+def require_topics(settings: Settings) -> None:
+    """Raise a TopicsError of one line unless the jobs can work on the topics."""
+    problems = _problems(settings, ignoring=frozenset({AFTER_MAX}))  # open while somebody loads events
+    if problems:
+        raise TopicsError("; ".join(problems))
+
+
+def _problems(settings: Settings, *, ignoring: frozenset[str]) -> list[str]:
     with admin(settings) as client:
         found = partitions(client, settings)
         missing = [topic.name for topic in topic_specs(settings) if topic.name not in found]
@@ -24,15 +35,9 @@ def check_topics(settings: Settings) -> list[str]:
         problems += [
             f"{name}: {key} is {value}, {why}; set it to {wanted}: glimpse topics --fix"
             for name, key, value, wanted, why in wrong_configs(client, settings, found)
+            if key not in ignoring
         ]
     return problems + transaction_faults(settings)
-
-
-def require_topics(settings: Settings) -> None:
-    """Raise a TopicsError of one line unless the jobs can work on the topics."""
-    problems = check_topics(settings)
-    if problems:
-        raise TopicsError("; ".join(problems))
 
 
 def fix_topics(settings: Settings) -> list[str]:
@@ -88,7 +93,10 @@ def wrong_configs(
     if not topics:
         return []
     asked = [ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics]
-    configs = client.describe_configs(asked, config_filter="all")["topic"]
+    configs = client.describe_configs(asked, config_filter="all").get("topic", {})
+    untold = [topic.name for topic in topics if not configs.get(topic.name)]
+    if untold:
+        raise TopicsError(f"the config of {', '.join(untold)} is not told: grant the right DESCRIBE_CONFIGS on them")
     wrong = []
     for topic in topics:
         config = {key: str(entry["value"]) for key, entry in configs[topic.name].items()}
@@ -109,6 +117,8 @@ def config_faults(
     timed = topic.record in ("Impression", "Click") and topic.keep_s  # their clocks decide what is late
     if timed and config["message.timestamp.type"] != settings.timestamps:
         yield "message.timestamp.type", settings.timestamps, f"but timestamps is {settings.timestamps}"
+    elif timed and AFTER_MAX in topic.config and int(config[AFTER_MAX]) > int(topic.config[AFTER_MAX]):
+        yield AFTER_MAX, topic.config[AFTER_MAX], "so that one stamp far ahead makes all that follows late"
     if topic.keep_s:
         kept_ms, least_ms = int(config["retention.ms"]), int(topic.keep_s * 1000)
         if settings.timestamps == "CreateTime" and kept_ms != -1:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka.admin import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import AuthorizationError, TopicAlreadyExistsError, for_code
 
 from streams.broker.clients import admin
 from streams.settings import Settings, Topics
 
+log = logging.getLogger(__name__)
+
 WEEK_S = 7 * 86_400
 RECORD_BYTES = 1_000_000  # the largest record that any stage writes, with room for its headers
 FOREVER = "-1"
+AFTER_MAX, ANY_TIME = "message.timestamp.after.max.ms", str(2**63 - 1)  # how far ahead a stamp may be, and no limit
 
 
 class TopicsError(RuntimeError):
@@ -59,11 +65,11 @@ def describe_topics(client: KafkaAdminClient, names: Iterable[str]) -> dict[str,
 def topic_specs(settings: Settings) -> list[Topic]:
     """Return every topic as ``settings`` wants it."""
     names = Topics.of(settings)
-    # a restarted join reads two horizons back: a list one horizon older may explain a click that is still in range
-    events_s = 2 * settings.horizon_s + settings.future_s + settings.downtime_s
+    # A restarted join reads back to the lists that its clicks may be for, and to whatever held the ids of those lists.
+    events_s = 3 * settings.horizon_s + settings.future_s + settings.downtime_s
     samples_s = max(settings.samples_retention_s, events_s)
 
-    def log(name: str, record: str, key: str, keep_s: float, kept_s: float) -> Topic:
+    def log(name: str, record: str, key: str, keep_s: float, kept_s: float, *, written_live: bool = False) -> Topic:
         loaded = settings.timestamps == "CreateTime"  # then a record's age says nothing about how long it lies here
         config = {
             "cleanup.policy": "delete",
@@ -72,7 +78,7 @@ def topic_specs(settings: Settings) -> list[Topic]:
             "retention.bytes": FOREVER,
         }
         if loaded:
-            config["message.timestamp.after.max.ms"] = str(2**63 - 1)
+            config[AFTER_MAX] = str(int(settings.future_s * 1000)) if written_live else ANY_TIME
         return Topic(name, record, key, settings.partitions, common | config, keep_s)
 
     common = {"min.insync.replicas": str(settings.min_insync), "max.message.bytes": "1048588"}
@@ -85,8 +91,8 @@ def topic_specs(settings: Settings) -> list[Topic]:
         "min.cleanable.dirty.ratio": "0.2",
     }
     return [
-        log(names.impressions, "Impression", "session id", events_s, max(WEEK_S, events_s)),
-        log(names.clicks, "Click", "session id", events_s, max(WEEK_S, events_s)),
+        log(names.impressions, "Impression", "session id", events_s, max(WEEK_S, events_s), written_live=True),
+        log(names.clicks, "Click", "session id", events_s, max(WEEK_S, events_s), written_live=True),
         log(names.samples, "SampleBatch", "bucket", events_s, samples_s),
         Topic(names.parameters, "Snapshot, Progress", "bucket, @samples-<p>", 1, common | compacted),
         log(names.dead_letters, "DeadLetter", "source", 0, WEEK_S * 4),
@@ -125,3 +131,37 @@ def delete_topics(settings: Settings) -> None:
         ]
         if there:
             client.delete_topics(there)
+
+
+@contextmanager
+def stamps_of_any_time(settings: Settings) -> Iterator[None]:
+    """Let events of any time be loaded: stamps far ahead are refused by live topics, as one could end a partition.
+
+    Who has no right to change a topic's config loads what the broker takes.
+    """
+    names = Topics.of(settings).events if settings.timestamps == "CreateTime" else ()
+    closed = {topic.name: topic.config[AFTER_MAX] for topic in topic_specs(settings) if topic.name in names}
+    try:
+        _set_stamps(settings, dict.fromkeys(closed, ANY_TIME))
+    except AuthorizationError as error:
+        log.warning("stamps far ahead will be refused: no right ALTER_CONFIGS on %s (%s)", ", ".join(names), error)
+        yield
+        return
+    try:
+        yield
+    finally:
+        _set_stamps(settings, closed)
+
+
+def _set_stamps(settings: Settings, limits: Mapping[str, str]) -> None:
+    if not limits:
+        return
+    with admin(settings) as client:
+        topics = [ConfigResource(ConfigResourceType.TOPIC, name, {AFTER_MAX: limit}) for name, limit in limits.items()]
+        client.alter_configs(topics)
+        give_up_at = time.monotonic() + 5  # a broker hears of it from its controller a moment later
+        while time.monotonic() < give_up_at:
+            found = client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in limits])
+            if all(found["topic"][name].get(AFTER_MAX, {}).get("value") == limit for name, limit in limits.items()):
+                return
+            time.sleep(0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,6 +39,7 @@ def produce(
     """
     from rich.console import Console
 
+    from streams.broker import stamps_of_any_time
     from streams.events import read_events
     from streams.events.job import produce_events, simulated_events
     from streams.settings import EVENTS
@@ -54,7 +56,8 @@ def produce(
             )
         else:
             events = read_events(file, name=f"{file.name} line")
-            done = produce_events(settings, events, rate=rate, restamp=restamp, progress=bar(console))
+            with nullcontext() if restamp else stamps_of_any_time(settings):
+                done = produce_events(settings, events, rate=rate, restamp=restamp, progress=bar(console))
     except ValueError as error:  # of a line, or of an option
         raise CommandError(str(error)) from error
     note(f"{done.impressions} impressions and {done.clicks} clicks in {done.seconds:.1f} s")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(slots=True)
@@ -33,4 +33,4 @@ class Ledger:
 
     def counts(self) -> dict[str, int]:
         """Return the counts by name, in a fixed order."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}

@@ -58,6 +58,14 @@ def test_a_job_runs_a_command_with_settings_that_are_accepted(name):
         assert f"http://127.0.0.1:{ports[name]}/readyz" in service["healthcheck"]["test"][-1]
 
 
+def test_the_image_is_built_once_before_anybody_needs_it():
+    """Four builds of one name at once fail, each taking the name from the others."""
+    assert [name for name, service in SERVICES.items() if "build" in service] == ["topics"]
+    for name in set(JOBS) - {"topics"}:
+        assert SERVICES[name]["image"] == SERVICES["topics"]["image"]
+        assert SERVICES[name]["depends_on"]["topics"] == {"condition": "service_completed_successfully"}
+
+
 def test_no_port_is_taken_twice_and_lag_can_be_scraped():
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len(set(ports)) == len(ports)

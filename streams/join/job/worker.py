@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 CHECKPOINT_EVERY_S = 0.25
 POLL_MS = 50
 IDLE_CHECK_S = 5.0
-WAITING_S, REFUSED_S = 1.0, 60.0  # between two looks at partitions that have not begun, or that are refused
+AGAIN_S, WAITING_S, REFUSED_S = 0.5, 1.0, 60.0  # to the next look: after an error, at what has not begun, is refused
 
 
 class JoinJob:
@@ -93,7 +93,8 @@ class JoinJob:
 
     def finish(self) -> None:
         """Commit what is joined."""
-        self._survive(self._commit)
+        if self._writer is not None and self._member is not None:
+            self._survive(self._commit)
 
     def close(self) -> None:
         """Leave the group, whatever was not committed."""
@@ -109,6 +110,8 @@ class JoinJob:
         if self._consumer.moved() or (self._look_again_at is not None and now >= self._look_again_at):
             self._survive(self._reassign)
             return  # what was polled before is fetched again
+        if self._writer is None or self._member is None:
+            return  # nothing is assigned, or what is committed is not known: then too
         for place, records in polled.items():
             if place.partition in self._joins:
                 self._joins[place.partition].logs[place.topic == self._topics.clicks].fetched(list(records))
@@ -159,13 +162,14 @@ class JoinJob:
 
     def _reassign(self) -> None:
         """Keep the joins whose partitions came back untouched, drop the others, and open those that are new."""
-        if self._writer is None:
-            self._writer = JoinWriter(self._broker, self._writer_name)
         # Taken before the commits are looked at: whoever takes a partition over later makes this membership stale,
         # and the broker then refuses what is committed with it.
-        self._member = self._consumer.member()
-        joined = self._member is not None
-        assigned = sorted({place.partition for place in self._consumer.assignment()}) if joined else []
+        self._member, self._look_again_at, self.watch.assigned = self._consumer.member(), None, False
+        if self._member is None:
+            return  # the group says more soon
+        if self._writer is None:
+            self._writer = JoinWriter(self._broker, self._writer_name)
+        assigned = sorted({place.partition for place in self._consumer.assignment()})
         gone = {*self._joins, *self._refused} - {*assigned}
         if gone:
             log.info("partitions %s went to another worker", sorted(gone))
@@ -179,7 +183,7 @@ class JoinJob:
         waiting = [number for number in assigned if not self._open(number, committed, bounds)]
         pause_s = WAITING_S if waiting else REFUSED_S if self._refused else None
         self._look_again_at = None if pause_s is None else self._now() + pause_s
-        self.watch.assigned = joined and not waiting
+        self.watch.assigned = not waiting
 
     def _forget(self, partition: int) -> None:
         self._joins.pop(partition, None)
@@ -260,7 +264,7 @@ class JoinJob:
         if not pending:
             return
         started = self._now()
-        assert self._writer is not None, "a partition is opened after the writer"
+        assert self._writer is not None
         offsets = dict[TopicPartition, GroupOffset]()
         for partition, one in pending.items():
             offsets |= self._offsets(partition, one.entries)
@@ -274,24 +278,21 @@ class JoinJob:
         return {place: GroupOffset(*entry) for place, entry in zip(places, entries, strict=True)}
 
     def _survive(self, work: Callable[[], None]) -> None:
-        """Do ``work``; if Kafka fails it, look what is committed, as often as it takes, and go on from there.
+        """Do ``work``; if Kafka fails it, look soon what is committed, and go on from there.
 
-        What was to be committed is kept: when it has not taken effect, it is sent again as it is.
+        What was to be committed is kept: when it has not taken effect, it is sent again as it is. Before that the group
+        is heard: a member of an older generation could try for ever.
         """
-        while True:
-            try:
-                work()
-                return
-            except AuthorizationError:
-                raise
-            except KafkaError as error:
-                log.warning("looks at the committed offsets again, after %r", error)
-                self.watch.failed()
-                self._pace.failed()
-                self._drop_writer()
-                if self.stopping.wait(0.5):
-                    return
-                work = self._reassign
+        try:
+            work()
+        except AuthorizationError:
+            raise
+        except KafkaError as error:
+            log.warning("looks at the committed offsets again, after %r", error)
+            self.watch.failed()
+            self._pace.failed()
+            self._drop_writer()
+            self._look_again_at = self._now() + AGAIN_S
 
     def _drop_writer(self) -> None:
         if self._writer is not None:

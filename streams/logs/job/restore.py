@@ -9,7 +9,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 from rich.progress import Progress
 
-from streams.broker import TopicsError, admin, await_sent, producer
+from streams.broker import TopicsError, admin, await_sent, producer, stamps_of_any_time
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError
 from streams.logs.job.copy import Copied
 from streams.logs.job.kafka_source import KafkaSource
@@ -30,7 +30,7 @@ def restore(
         _check_target(settings, archive, topic)
     target = KafkaSource(settings)
     done = []
-    with closing(target), progress or Progress(disable=True) as shown:
+    with closing(target), stamps_of_any_time(settings), progress or Progress(disable=True) as shown:
         for topic in topics:
             done += [_restore(settings, target, topic, log, shown) for log in archive.logs(topic)]
     return done

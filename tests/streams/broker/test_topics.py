@@ -5,9 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from by_hand import denied
+from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType, KafkaAdminClient, ResourceType
+from kafka.errors import InvalidTimestampError
 
-from streams.broker import TopicsError, check_topics, create_topics, fix_topics, require_topics
+from streams.broker import (
+    TopicsError,
+    check_topics,
+    create_topics,
+    fix_topics,
+    producer,
+    require_topics,
+    stamps_of_any_time,
+)
 from streams.settings import Topics
 
 
@@ -25,8 +35,9 @@ def names_of(settings):
 
 @pytest.mark.parametrize("timestamps", ["LogAppendTime", "CreateTime"])
 def test_what_create_makes_check_accepts(settings_for, admin, timestamps):
-    settings = settings_for(partitions=3, timestamps=timestamps)
-    assert check_topics(settings) == []
+    settings = replace(settings_for(), topic_prefix=f"made-{timestamps}-", partitions=3, timestamps=timestamps)
+    create_topics(settings)
+    assert soon(lambda: check_topics(settings), until=lambda found: not found) == []
     require_topics(settings)
     assert create_topics(settings) == []
     counts = {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics(names_of(settings))}
@@ -101,10 +112,41 @@ def test_a_wrong_config_is_named_and_fixed(settings_for, admin, topic, key, valu
 
 def test_loaded_logs_are_kept_whatever_their_age(settings_for, admin):
     settings = settings_for(timestamps="CreateTime")
+    fix_topics(settings)
     name = Topics.of(settings).impressions
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"retention.ms": str(10**12)})])
     [problem] = soon(lambda: check_topics(settings), until=bool)
     assert "deletes loaded events by their own age" in problem
+
+
+def test_stamps_far_ahead_are_refused_but_for_a_loader(settings_for, admin):
+    settings = replace(settings_for(), topic_prefix="ahead-", future_s=60)
+    create_topics(settings)
+    ahead_ms = int((time.time() + 3600) * 1000)
+
+    def send():
+        with producer(settings) as writer:
+            writer.send(Topics.of(settings).clicks, b"", timestamp_ms=ahead_ms).get(timeout=10)
+
+    with pytest.raises(InvalidTimestampError):
+        send()
+    with stamps_of_any_time(settings):
+        assert "one stamp far ahead makes all that follows late" in check_topics(settings)[0]
+        require_topics(settings)  # jobs may be started meanwhile
+        send()
+    assert check_topics(settings) == []
+    with pytest.raises(InvalidTimestampError):
+        send()
+
+
+def test_a_right_that_is_missing_is_named(strict_broker, settings_for):
+    settings = settings_for(kafka=strict_broker.bootstrap)
+    name = Topics.of(settings).clicks
+    with (
+        denied(settings, ResourceType.TOPIC, name, ACLOperation.DESCRIBE_CONFIGS),
+        pytest.raises(TopicsError, match=f"config of {name} is not told: grant the right DESCRIBE_CONFIGS"),
+    ):
+        require_topics(settings)
 
 
 def test_too_few_replicas_are_named(settings_for):
