@@ -3,7 +3,7 @@
 import pytest
 from exactly_once import Feed, Learned, events
 from jobs import wait_until
-from kills import COMMANDS, kill_and_freeze, two_of_each
+from kills import COMMANDS, kill_and_freeze, kill_quickly, two_of_each
 
 
 @pytest.fixture
@@ -14,6 +14,10 @@ def pipeline(settings_for, tmp_path):
 
 def test_two_kills_of_each_kind_and_a_long_freeze(pipeline):
     kill_and_freeze(pipeline, kills=2, lists=12_000, load_s=15.0)
+
+
+def test_a_first_start_in_which_workers_die_again_and_again_completes(pipeline):
+    kill_quickly(pipeline, quick=10, slow=1, lists=6_000, load_s=18.0)
 
 
 def test_told_to_go_under_load_workers_drain_within_ten_seconds_and_others_go_on(pipeline):

@@ -68,3 +68,29 @@ def kill_and_freeze(pipeline, *, kills: int, lists: int, load_s: float) -> None:
         assert sum(ledger.clicks for ledger in ledgers) == len(clicks)
     finally:
         result.close()
+
+
+def kill_quickly(pipeline, *, quick: int, slow: int, lists: int, load_s: float) -> None:
+    """Kill workers before they have come to anything, from the first start on, then some that have.
+
+    All is learned, and the bits are those of the reference, within 60 s of the last kill or of the end of the load.
+    """
+    settings, jobs, workers = pipeline
+    impressions, clicks = events(lists, seed=6)
+    result = Learned(settings, impressions, clicks)
+    dice = random.Random(7)
+    try:
+        feed = Feed(settings, impressions, clicks, pieces=int(load_s / PIECE_S), every_s=PIECE_S)
+        for pause_s in [dice.uniform(0.1, 1.0) for _ in range(quick)] + [dice.uniform(2.0, 4.0) for _ in range(slow)]:
+            time.sleep(pause_s)
+            assert not feed.ended, "kills must fall while work remains"
+            kind = dice.choice([*COMMANDS])
+            victim = dice.choice(workers[kind])
+            jobs.kill(victim)
+            workers[kind].remove(victim)
+            workers[kind].append(jobs.start(*COMMANDS[kind]))
+        wait_until(lambda: feed.ended, timeout_s=120, jobs=jobs)
+        wait_until(result.complete, timeout_s=60, jobs=jobs)
+        assert all(commit.ledger.balanced for commit in commits(settings))
+    finally:
+        result.close()
