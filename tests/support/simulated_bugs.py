@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka.errors import ProducerFencedError
+from memory_group import MemoryGroup
 from simulated_learner import LearnJob
 
 from streams.join import Commit
@@ -35,16 +36,9 @@ def offsets_before_samples() -> None:
     JoinWriter.write = write  # type: ignore[method-assign]
 
 
-def membership_of_the_moment() -> None:
-    """Commit as whoever the group calls us now, not as who we were when the partitions were given to us."""
-    plain = JoinJob._commit
-
-    def commit(self: Any) -> None:
-        consumer = self._consumer
-        self._member = consumer._group_name, consumer._name, consumer._group.generation
-        plain(self)
-
-    JoinJob._commit = commit  # type: ignore[method-assign]
+def membership_unsaid() -> None:
+    """Commit offsets for the group without saying as which member: Kafka then takes them from anybody."""
+    MemoryGroup.check = lambda self, member: None  # type: ignore[method-assign]
 
 
 def failed_means_lost() -> None:
@@ -176,7 +170,7 @@ BUGS: dict[str, Callable[[], None]] = {
     bug.__name__: bug
     for bug in (
         offsets_before_samples,
-        membership_of_the_moment,
+        membership_unsaid,
         failed_means_lost,
         failed_means_done,
         state_outlives_its_partition,

@@ -20,6 +20,7 @@ from streams.join.job.worker import JoinJob
 
 DAY_S = 86_400.0
 LISTS = 24
+WRITING = ("send", "offsets", "commit")
 CALM_ROUNDS = 400  # of every worker, within which all must be learned once nothing goes wrong any more
 FAULTS = {  # how likely each is at a call or a step, in the runs that have it
     "crash": 0.02,
@@ -176,7 +177,7 @@ class Simulation:
         if rng.random() < likely["switch"]:
             self.strikes("switch")
             worker.pause()
-        if rng.random() < likely["freeze"]:
+        if rng.random() < likely["freeze"] * (8 if name in WRITING else 1):  # zombies in a transaction are the worst
             self.strikes("freeze")
             names = worker.silence()
             worker.back_at = self.cluster.now + rng.uniform(5, 30)
