@@ -49,7 +49,7 @@ def test_a_job_runs_a_command_with_settings_that_are_accepted(name):
     assert service["volumes"] == [f"${{GLIMPSE_FOLDER:-./examples}}:{Path(mounted).parent}:ro"]
     settings = load(ROOT / "examples" / Path(mounted).name, environ=environment)
     assert settings.kafka == "kafka:19092"
-    assert settings.buckets.keys() == {"ubm", "c2ucb"}
+    assert settings.buckets.keys() == {"ubm", "c2ucb", "control"}
     ports = {"join": settings.join_web_port, "learn": settings.web_port}
     if "--metrics-port" in service["command"]:
         ports[name] = int(service["command"][service["command"].index("--metrics-port") + 1])
