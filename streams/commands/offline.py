@@ -88,7 +88,9 @@ def fit(
     logs: LogPlace,
     model: Annotated[ModelName, typer.Option(help="Whose table to write.")] = ModelName.ubm,
     out: Annotated[Path | None, typer.Option(help="The table's JSON file, as glimpse.toml names it.")] = None,
-    held_out: Annotated[Path | None, typer.Option(help="Lists to judge on; else every fifth session of LOGS.")] = None,
+    held_out: Annotated[
+        Path | None, typer.Option(help="Lists to judge on; else every fifth session of LOGS, or list if it has none.")
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="Write the heat map as an SVG file too.")] = None,
     bucket: Annotated[list[str] | None, typer.Option(help="Only lists of this bucket; may be repeated.")] = None,
     events: Events = False,
