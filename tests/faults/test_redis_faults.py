@@ -11,6 +11,7 @@ import redis
 from jobs import Jobs, wait_until
 from sample_batches import SampleWriter, all_algorithms
 
+from streams.logs import SourceAway
 from streams.parameters.job import KafkaParameters, RedisParameters
 from streams.rank.job import Ranker
 
@@ -33,8 +34,11 @@ def learning(settings_for, new_redis, tmp_path):
 
 
 def filled(online, writer):
-    """Whether Redis holds every bucket as this process has learned it."""
-    found = {name: online.newest(name) for name in writer.models}
+    """Whether Redis answers, and holds every bucket as this process has learned it."""
+    try:
+        found = {name: online.newest(name) for name in writer.models}
+    except SourceAway:
+        return False
     return {name: one and one.sha256 for name, one in found.items()} == writer.hashes()
 
 
