@@ -15,13 +15,19 @@ from fastavro.schema import SchemaParseException, expand_schema, fingerprint, lo
 
 from schemas.fast import read_click, read_impression
 from schemas.fast_samples import read_samples
-from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, SampleBatch, Snapshot
+from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, Rules, SampleBatch, Snapshot
 from schemas.strict import SchemaError, smallest
 
 Schema = Any  # JSON, as fastavro takes it
-_FILES = {
-    **{Impression: "impression", Click: "click", SampleBatch: "samples"},
-    **{Snapshot: "snapshot", Progress: "progress", JoinStart: "join_start", DeadLetter: "dead_letter"},
+_FILES: Mapping[type, str] = {
+    Impression: "impression",
+    Click: "click",
+    SampleBatch: "samples",
+    Snapshot: "snapshot",
+    Progress: "progress",
+    JoinStart: "join_start",
+    Rules: "rules",
+    DeadLetter: "dead_letter",
 }
 SCHEMAS: Mapping[type, Schema] = {
     cls: load_schema(str(Path(__file__).with_name(f"{name}.avsc"))) for cls, name in _FILES.items()

@@ -260,4 +260,16 @@ class DeadLetter:
     reason: str
 
 
-Record = Impression | Click | SampleBatch | Snapshot | Progress | JoinStart | DeadLetter
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """By which rules the events of one partition were judged, from two offsets on."""
+
+    hash: str
+    rules: bytes  # canonical JSON
+    topic_id: str
+    partition: int
+    impressions_from: int
+    clicks_from: int
+
+
+Record = Impression | Click | SampleBatch | Snapshot | Progress | JoinStart | DeadLetter | Rules

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from schemas.codec import encode
-from schemas.records import DeadLetter, Impression, Snapshot
+from schemas.records import DeadLetter, Impression, Rules, Snapshot
 from streams.broker import partition_of
 from streams.embedded.logs import EmbeddedLogs
 from streams.events import Acceptance, Event
@@ -83,7 +83,7 @@ class Embedded:
         settings = self.settings
         accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
         if not self.logs.commits:
-            nothing = [Commit.beginning(accept.hash)] * self.logs.partitions
+            nothing = [Commit.beginning()] * self.logs.partitions
             self.logs.commit(nothing, now_ms=0)
         self._joins = [self._join(accept, number) for number in range(self.logs.partitions)]
         self._learners = [self._learner(number) for number in range(self.logs.partitions)]
@@ -95,6 +95,7 @@ class Embedded:
             wait_ms=int(self.settings.wait_s * 1000),
             lateness_ms=int(self.settings.lateness_s * 1000),
             resume=commit,
+            known={rules.hash: rules.rules for rules in self.logs.rules},
             partition=partition,
         )
         rebuild_join(join, commit, lambda topic, start, stop: self.logs.archive.log(topic, partition).read(start, stop))
@@ -140,16 +141,17 @@ class Embedded:
         self._check()
         if now_ms < self.logs.now_ms:
             raise ValueError(f"the clock stood at {self.logs.now_ms} in the last step, so it cannot be {now_ms}")
-        self._stepping, commits = True, []
+        self._stepping, commits, rules = True, list[Commit](), list[Rules]()
         for partition, join in enumerate(self._joins):
             join.idle(impressions_ms=now_ms, clicks_ms=now_ms)
             checkpoint = join.checkpoint(now_ms)
             self._write(checkpoint, partition, now_ms)
             commits.append(checkpoint.commit)
+            rules += checkpoint.rules
         for learner in self._learners:
             self._dead_letters(learner.log.partition, learner.dead_letters, now_ms)
             learner.dead_letters.clear()
-        self.logs.commit(commits, now_ms)
+        self.logs.commit(commits, now_ms, rules)
         # Only now: a snapshot must never hold samples that a crash could still take back.
         published = [snapshot for learner in self._learners for snapshot in self._publish(learner, now_ms)]
         self._stepping = False

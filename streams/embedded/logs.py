@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 from schemas.json_text import parse_json
+from schemas.records import Rules
 from streams.join import BadCommit, Commit
 from streams.logs import Archive, ArchiveError, LogBlock, LogRecord, LogWriter, Position, replace_file
 from streams.settings import EVENTS
@@ -40,6 +42,7 @@ class EmbeddedLogs:
             raise ArchiveError(f"{path} has {self.partitions} partitions, not {partitions}; take another directory")
         self.now_ms = 0
         self.commits: list[Commit] = []
+        self.rules: list[Rules] = []  # of every era, as they began
         positions = self._load()
         self._writers: dict[Place, LogWriter] = {}
         for topic in (*EVENTS, *OUTPUTS):
@@ -53,7 +56,7 @@ class EmbeddedLogs:
         found = _standing(self.archive)
         if found is None:
             return {}
-        self.commits = committed(self.archive)
+        self.commits, self.rules = committed(self.archive), logged_rules(self.archive)
         try:
             self.now_ms = int(found["now_ms"])
             return {(topic, number): Position(*place) for topic, number, place in found["outputs"]}
@@ -78,15 +81,21 @@ class EmbeddedLogs:
             self._writers[topic, partition].append(LogBlock.of(records))
         return records
 
-    def commit(self, commits: Sequence[Commit], now_ms: int) -> None:
-        """Make the outputs so far count, together with the join's standing in each partition."""
+    def commit(self, commits: Sequence[Commit], now_ms: int, new_rules: Sequence[Rules] = ()) -> None:
+        """Make the outputs so far count, together with the join's standing in each partition, and rules of new eras."""
         if self._sync:
             for writer in self._writers.values():
                 writer.sync()
         outputs: list[Any] = [(*place, self._writers[place].position) for place in self._writers if place[0] in OUTPUTS]
-        standing = {"now_ms": now_ms, "commits": [commit.encode() for commit in commits], "outputs": outputs}
+        rules = [*self.rules, *new_rules]
+        standing = {
+            "now_ms": now_ms,
+            "commits": [commit.encode() for commit in commits],
+            "outputs": outputs,
+            "rules": [[one.hash, one.rules.decode(), *astuple(one)[2:]] for one in rules],
+        }
         replace_file(self._standing, json.dumps(standing).encode(), sync=self._sync)
-        self.commits, self.now_ms = list(commits), now_ms
+        self.commits, self.now_ms, self.rules = list(commits), now_ms, rules
 
     def close(self) -> None:
         """Let go of the files."""
@@ -103,6 +112,15 @@ def _standing(archive: Archive) -> dict[str, Any] | None:
         return None
     except ValueError as error:
         raise ArchiveError(f"{file} cannot be read: {error}") from error
+
+
+def logged_rules(archive: Archive) -> list[Rules]:
+    """Return by which rules events were judged here; none if no embedded runner has noted it."""
+    found = _standing(archive) or {}
+    try:
+        return [Rules(name, content.encode(), *rest) for name, content, *rest in found.get("rules", ())]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ArchiveError(f"{archive.path / STANDING} cannot be read: {error!r}") from error
 
 
 def committed(archive: Archive) -> list[Commit]:

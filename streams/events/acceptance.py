@@ -1,17 +1,14 @@
-"""The rules that decide what may enter a sample, and the hash that names them."""
+"""The rules that decide what may enter a sample."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from learner.samples import NO_ITEM
-from schemas.json_text import parse_json
 from schemas.records import Impression
 from streams.events.sizes import MAX_ID_BYTES, MAX_RECORD_BYTES, event_bytes, list_bytes
 
@@ -84,28 +81,23 @@ class Acceptance:
         self._scale = np.array([_float32_at_most(bucket.context_scale) for bucket in self.buckets], np.float32)
 
     @property
-    def hash(self) -> str:
-        """Name of these rules: two joins with the same hash accept the same events (time apart)."""
-        return sha256(json.dumps([2, self.future_ms, self._limits]).encode()).hexdigest()[:16]
-
-    @property
-    def _limits(self) -> list[Limits]:
+    def limits(self) -> list[Limits]:
+        """The limits of each bucket, by its number."""
         return [Limits(b.name, b.dim, b.positions, b.context_scale, b.reward_scale) for b in self.buckets]
 
-    def write(self) -> str:
-        """Return these rules as a string for ``read``."""
-        return json.dumps([self.future_ms, self._limits], separators=(",", ":"))
+    def as_dict(self) -> dict[str, Any]:
+        """Return these rules as JSON can hold them, for ``of_dict``."""
+        return {"future_ms": self.future_ms, "buckets": self.limits}
 
     @classmethod
-    def read(cls, rules: str) -> Self:
-        """Return the rules that ``write`` has written.
+    def of_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Return the rules that ``as_dict`` has written.
 
         >>> rules = Acceptance({"a": Limits("a", 2, 12, 1.0, 5.0)}, future_ms=9)
-        >>> Acceptance.read(rules.write()).hash == rules.hash
+        >>> Acceptance.of_dict(rules.as_dict()).limits == rules.limits
         True
         """
-        future_ms, limits = parse_json(rules)
-        return cls({one[0]: Limits(*one) for one in limits}, future_ms=future_ms)
+        return cls({one[0]: Limits(*one) for one in found["buckets"]}, future_ms=found["future_ms"])
 
     def judge(
         self, impressions: Sequence[Impression], shown_at: NDArray[np.int64], timestamps: NDArray[np.int64]

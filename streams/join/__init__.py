@@ -1,9 +1,25 @@
 """Impressions and clicks in, samples out."""
 
 from streams.join.checkpoint import Checkpoint
-from streams.join.commit import BadCommit, Commit
+from streams.join.commit import Commit
+from streams.join.idle_time import IdleTime
 from streams.join.ledger import Ledger
+from streams.join.log_part import BadCommit, LogPart, RuleEra
 from streams.join.merge import checkpoints, feed_block, rebuild_join
+from streams.join.rules import JoinRules
 from streams.join.session_join import SessionJoin
 
-__all__ = ["BadCommit", "Checkpoint", "Commit", "Ledger", "SessionJoin", "checkpoints", "feed_block", "rebuild_join"]
+__all__ = [
+    "BadCommit",
+    "Checkpoint",
+    "Commit",
+    "IdleTime",
+    "JoinRules",
+    "Ledger",
+    "LogPart",
+    "RuleEra",
+    "SessionJoin",
+    "checkpoints",
+    "feed_block",
+    "rebuild_join",
+]

@@ -12,15 +12,19 @@ from numpy.typing import NDArray
 
 from streams.logs import LogRecord
 
+ANY_SESSION = -1  # of a click that the first version has judged, which did not look at it
+
 
 class Clicks(NamedTuple):
     """Clicks in columns, in the order of their log."""
 
     records: list[Any]
     ids: list[str]
+    session: NDArray[np.int64]  # 32 bits of its hash
     position: NDArray[np.int64]
     reward: NDArray[np.float64]
     clicked_at: NDArray[np.int64]
+    latest: NDArray[np.int64]  # a list shown later is not the one that was clicked
     offset: NDArray[np.int64]
     floor: NDArray[np.int64]  # of the clicks log at each: lists shown before it are closed to the click
 
@@ -45,9 +49,11 @@ class Waiting(NamedTuple):
 
     record: LogRecord
     impression_id: str
+    session: int
     position: int
     reward: float
     clicked_at: int
+    latest: int
     offset: int
     floor: int
 
@@ -58,8 +64,9 @@ class WaitingClicks:
     def __init__(self) -> None:
         self._clicks: dict[int, Waiting] = {}  # by offset
         self._of_list: dict[str, list[int]] = {}
-        self._oldest: list[tuple[int, int]] = []  # a heap of (clicked at, offset)
+        self._oldest: list[tuple[int, int]] = []  # a heap of (latest, offset)
         self._offsets: deque[int] = deque()  # rising, some of clicks that are gone
+        self._most = 0  # since the memory was last given back
 
     def __len__(self) -> int:
         return len(self._clicks)
@@ -73,30 +80,38 @@ class WaitingClicks:
         for click in map(Waiting._make, zip(clicks.records, clicks.ids, *columns, strict=True)):
             self._clicks[click.offset] = click
             self._of_list.setdefault(click.impression_id, []).append(click.offset)
-            heappush(self._oldest, (click.clicked_at, click.offset))
+            heappush(self._oldest, (click.latest, click.offset))
             if not self._offsets or click.offset > self._offsets[-1]:
                 self._offsets.append(click.offset)  # else it waited before, and its offset is still in the line
+        self._most = max(self._most, len(self._clicks))
 
     def take(self, impression_id: str) -> list[Waiting]:
         """Remove and return the clicks on one list."""
         return [self._clicks.pop(offset) for offset in self._of_list.pop(impression_id)]
 
-    def dismiss(self, before_ms: int) -> list[Waiting]:
-        """Remove and return the clicks made before ``before_ms``."""
-        gone = []
+    def dismiss(self, before_ms: int, most_bytes: int | None = None) -> tuple[list[Waiting], int]:
+        """Remove and return clicks whose list cannot be shown at ``before_ms`` or later, and before what time all are.
+
+        With ``most_bytes`` those of the earliest times that make about so many bytes, of one time at least.
+        """
+        gone: list[Waiting] = []
+        size, last = 0, None
         while self._oldest and self._oldest[0][0] < before_ms:
-            click = self._clicks.pop(heappop(self._oldest)[1], None)
+            if most_bytes is not None and size >= most_bytes and self._oldest[0][0] != last:
+                before_ms = self._oldest[0][0]
+                break
+            last, offset = heappop(self._oldest)
+            click = self._clicks.pop(offset, None)
             if click is not None:
                 gone.append(click)
-                others = self._of_list[click.impression_id]
-                others.remove(click.offset)
-                if not others:
-                    del self._of_list[click.impression_id]
-        return gone
-
-    def offsets(self) -> list[int]:
-        """Return the offsets of all that wait, rising."""
-        return sorted(self._clicks)
+                size += len(click.record.key or b"") + len(click.record.value or b"")
+        for name in {click.impression_id for click in gone}:  # once for each, as one may have very many clicks
+            self._of_list[name] = [offset for offset in self._of_list[name] if offset in self._clicks]
+            if not self._of_list[name]:
+                del self._of_list[name]
+        if len(self._clicks) < self._most // 4:
+            self._clicks, self._of_list, self._most = dict(self._clicks), dict(self._of_list), len(self._clicks)
+        return gone, before_ms
 
     def first_offset(self, otherwise: int) -> int:
         """Return the lowest offset that waits, or ``otherwise`` when none does."""

@@ -1,6 +1,6 @@
 """The open lists of one bucket in columns: their rows with all clicks so far.
 
-A list costs its contexts (4 d bytes a position), item ids and rewards (8 bytes each a position), 62 bytes in other
+A list costs its contexts (4 d bytes a position), item ids and rewards (8 bytes each a position), 68 bytes in other
 columns, and in the join its id and a dictionary entry. Slots are reused, and columns grow in place by a fixed step.
 """
 
@@ -20,9 +20,10 @@ NO_CLICK = -1.0
 _FIRST, _STEP = 64, 16_384  # slots at first, and added at most at once
 _ROOMY = 4  # times as many slots as lists are given back
 _COLUMNS = (
-    *("items", "contexts", "rewards", "shown_at", "offset", "size", "extent", "rendered", "epoch", "ranked_by"),
-    *("emitted", "frozen", "first_click", "last_click"),
+    *("items", "contexts", "rewards", "shown_at", "held_ms", "offset", "size", "extent", "rendered", "session"),
+    *("epoch", "ranked_by", "emitted", "first_click", "last_click"),
 )
+MOST_HELD_MS = (1 << 32) - 1  # 49 days
 
 Ints = NDArray[np.int64]
 
@@ -37,14 +38,15 @@ class BucketColumns:
         self.rewards = np.empty((0, positions), np.float64)  # raw, NO_CLICK where nobody clicked
         self.ids = np.empty(0, np.object_)
         self.shown_at = np.empty(0, np.int64)
+        self.held_ms = np.empty(0, np.uint32)  # how long after it was shown its id is held: until the floor is there
         self.offset = np.empty(0, np.int64)
         self.size = np.empty(0, np.uint8)
         self.extent = np.empty(0, np.uint8)  # positions that enter the sample: rendered, or down to the last click
         self.rendered = np.empty(0, np.uint8)
+        self.session = np.empty(0, np.uint32)  # 32 bits of its hash
         self.epoch = np.empty(0, np.int32)
         self.ranked_by = np.empty(0, np.int64)
         self.emitted = np.empty(0, np.bool_)
-        self.frozen = np.empty(0, np.bool_)  # emitted under other rules, so it takes no correction
         self.first_click = np.empty(0, np.int64)  # lowest offset of a click in it
         self.last_click = np.empty(0, np.int64)  # highest offset of a click that it decided, -1 for none
         self.to_close = TimerWheel(cell_ms=cell_ms)
@@ -104,7 +106,9 @@ class BucketColumns:
         contexts: NDArray[np.float32],
         size: Ints,
         rendered: Ints,
+        session: Ints,
         shown_at: Ints,
+        until: Ints,
         offset: Ints,
         epoch: Ints,
         ranked_by: Ints,
@@ -119,11 +123,12 @@ class BucketColumns:
             self.contexts[slots[lists], places] = contexts.reshape(len(lists), self.dim)
         self.rewards[slots] = NO_CLICK
         self.ids[slots] = ids
-        self.shown_at[slots], self.offset[slots] = shown_at, offset
+        self.shown_at[slots], self.held_ms[slots], self.offset[slots] = shown_at, until - shown_at, offset
+        self.session[slots] = session
         self.size[slots] = size
         self.extent[slots] = self.rendered[slots] = rendered
         self.epoch[slots], self.ranked_by[slots] = epoch, ranked_by
-        self.emitted[slots] = self.frozen[slots] = False
+        self.emitted[slots] = False
         self.first_click[slots], self.last_click[slots] = NONE, -1
 
     def release(self, slots: Slots) -> None:
@@ -133,17 +138,20 @@ class BucketColumns:
         self._free[self._free_slots : self._free_slots + len(slots)] = slots
         self._free_slots += len(slots)
 
-    def same(self, one: int, other: int) -> bool:
-        """Return whether two slots hold the same list, clicks apart."""
-        rows = slice(int(self.size[one]))
-        return (
-            all(
-                column[one] == column[other]
-                for column in (self.size, self.rendered, self.shown_at, self.epoch, self.ranked_by)
-            )
-            and np.array_equal(self.items[one, rows], self.items[other, rows])
-            and np.array_equal(self.contexts[one, rows], self.contexts[other, rows])
-        )
+    def shown(self, slots: Slots) -> Ints:
+        """Return when lists were shown."""
+        return self.shown_at[slots]
+
+    def until(self, slots: Slots | int) -> Any:
+        """Return the floor that the log must pass before the ids of lists are free again."""
+        return self.shown_at[slots] + self.held_ms[slots].astype(np.int64)
+
+    def content(self, slot: int) -> tuple[Any, ...]:
+        """Return what makes a list the same as another one: all but its clicks."""
+        rows = slice(int(self.size[slot]))
+        columns = (self.size, self.rendered, self.session, self.shown_at, self.epoch, self.ranked_by)
+        whole = tuple(column[slot].item() for column in columns)
+        return (*whole, self.items[slot, rows].tobytes(), self.contexts[slot, rows].tobytes())
 
     def click(self, slots: Slots, positions: Ints, rewards: NDArray[np.float64], offsets: Ints) -> Ints:
         """Note clicks, the largest reward of a position stays; return which were the first on their position."""

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from streams.join.checkpoint import Checkpoint
+from streams.join.clock import LATEST, TopStamps
 from streams.join.commit import Commit
+from streams.join.log_part import NEVER
 from streams.join.session_join import SessionJoin
 from streams.logs import LogBlock, LogRecord
 from streams.settings import EVENTS
 
 Read = Callable[[str, int, int], Iterator[LogBlock]]  # topic, first offset, offset to stop before
-ALL_TIME_MS = 1 << 50  # later than any event
+ALL_TIME_MS = LATEST  # later than any event
 
 
 def rebuild_join(join: SessionJoin, commit: Commit, read: Read) -> None:
@@ -37,7 +39,7 @@ def checkpoints(join: SessionJoin, read: Read, stops: Mapping[str, int], *, fini
     open at the end; without it, lists stay open that the logs' clocks have not passed.
     """
     impressions = read("impressions", join.impressions.offset, stops["impressions"])
-    clicks = Ahead(read("clicks", join.clicks.offset, stops["clicks"]), join.clicks.clock)
+    clicks = Ahead(read("clicks", join.clicks.offset, stops["clicks"]), join.clicks.top.copy())
     for block in impressions:
         feed_block(join, "impressions", block)
         for records, next_offset in clicks.until(join.impressions.clock):
@@ -62,9 +64,9 @@ def checkpoints(join: SessionJoin, read: Read, stops: Mapping[str, int], *, fini
 class Ahead:
     """A log's blocks, of which one is read ahead to give out records only up to a time."""
 
-    def __init__(self, blocks: Iterator[LogBlock], clock: int) -> None:
+    def __init__(self, blocks: Iterator[LogBlock], top: TopStamps) -> None:
         self._blocks = blocks
-        self._clock = clock
+        self._top = top
         self._at = 0
         self._load()
 
@@ -79,8 +81,8 @@ class Ahead:
             self._block = next(self._blocks, None)
         if self._block is not None:
             self._records, self._at = self._block.records(), 0
-            self._clocks = np.maximum.accumulate(np.maximum(self._block.timestamps_ms, self._clock))
-            self._clock = int(self._clocks[-1])
+            stamps = np.clip(self._block.timestamps_ms, NEVER, LATEST)
+            self._clocks = np.array(self._top.clocks(stamps.tolist(), [record.key for record in self._records]))
 
     def until(self, clock: int) -> Iterator[tuple[list[LogRecord], int]]:
         """Yield the next records at which the log's clock is not beyond ``clock``, and where reading goes on."""

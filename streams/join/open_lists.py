@@ -1,144 +1,175 @@
-"""Lists that may still get clicks, in memory: what becomes a sample, and what a late click corrects."""
+"""What is remembered of one partition: accepted lists with their clicks, from which samples and corrections come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import Impression
-from streams.events import Acceptance, list_bytes
+from streams.events import list_bytes
 from streams.join import batches
-from streams.join.clicks import Clicks
-from streams.join.columns import NO_CLICK, NONE, BucketColumns
-from streams.join.commit import Frozen
-from streams.join.eras import RuleEras
+from streams.join.clicks import ANY_SESSION, Clicks
+from streams.join.columns import NONE, BucketColumns
 from streams.join.forgotten import Forgotten
+from streams.join.held_ids import HeldIds
 from streams.join.ledger import Ledger
 from streams.join.outbox import Outbox
 from streams.join.restart_points import RestartPoints
+from streams.join.rules import JoinRules
 from streams.join.timer_wheel import Slots
 
 Ints = NDArray[np.int64]
+REFUSED = -1  # in the place of a list's columns
 
 
-@dataclass(slots=True)
-class RuleChange:
-    """What other rules have closed or refused of what was open."""
+class Shown(NamedTuple):
+    """Impressions in columns, in the order of their log."""
 
-    lists: dict[int, str] = field(default_factory=dict)  # slots among the closed lists, with their bucket
-    late: list[tuple[int, int]] = field(default_factory=list)  # clicks on them: slot and position
-    refused: list[tuple[int, int, int]] = field(default_factory=list)  # clicks: bucket, slot, position
+    events: Sequence[Impression]
+    columns: Ints  # the number of the columns that each belongs to, or REFUSED
+    size: Ints
+    session: Ints  # 32 bits of its hash
+    shown_at: Ints
+    offset: Ints
+    floor: Ints
+    until: Ints  # the floor up to which each holds its id
 
 
 class OpenLists:
-    """Every list that may still change, by impression id; a list's code is its slot and the number of its bucket."""
+    """Every list that may still change, by impression id; a list's code is its slot and the number of its columns.
 
-    def __init__(
-        self,
-        accept: Acceptance,
-        *,
-        horizon_ms: int,
-        frozen: Frozen,
-        past: RuleEras,
-        outbox: Outbox,
-        ledger: Ledger,
-        clicks_topic: str,
-    ) -> None:
-        self._accept, self._frozen, self._past, self._outbox, self._ledger = accept, frozen, past, outbox, ledger
-        self._clicks_topic = clicks_topic
-        cell_ms = horizon_ms // 256
-        self._columns = [BucketColumns(positions=b.positions, dim=b.dim, cell_ms=cell_ms) for b in accept.buckets]
-        self.closed = len(self._columns)  # the number of the columns for lists that are never emitted (again)
-        self._columns.append(BucketColumns(positions=1, dim=0, cell_ms=cell_ms))
-        self.moved = RuleChange()
-        self.rejudging = False  # while what was open under other rules is judged by these
+    Lists of one bucket share columns as long as its limits are the same; a bucket with other limits has others, so that
+    lists of both eras are corrected and written as what they were accepted for.
+    """
+
+    def __init__(self, eras: Iterable[JoinRules], *, outbox: Outbox, ledger: Ledger, clicks_topic: str) -> None:
+        self._outbox, self._ledger, self._clicks_topic = outbox, ledger, clicks_topic
+        rules = list(eras)
+        horizon_ms = max(one.horizon_ms for one in rules)
+        self._limits = list(dict.fromkeys(limits for one in rules for limits in one.accept.limits))
+        self._columns = [
+            BucketColumns(positions=limits.positions, dim=limits.dim, cell_ms=horizon_ms // 256)
+            for limits in self._limits
+        ]
         self._known: dict[str, int] = {}  # impression id -> code of the first list that has it
         self._again: dict[str, list[int]] = {}  # codes of the later ones, when an id is used again after its horizon
+        self._held = HeldIds()
         self._restart_points = RestartPoints()
         # A click made up to one more horizon after its list's is still told from one without any list.
-        self._forgotten = Forgotten(keep_ms=2 * horizon_ms + accept.future_ms)
+        self._forgotten = Forgotten(keep_ms=2 * horizon_ms + max(one.accept.future_ms for one in rules))
 
     def __len__(self) -> int:
         return sum(map(len, self._columns))
 
-    def add(
-        self, events: Sequence[Impression], bucket: Ints, size: Ints, shown_at: Ints, offsets: Ints, floors: Ints
-    ) -> tuple[list[int], dict[int, str]]:
-        """Take in accepted impressions; return which are new, and why others are refused for their id."""
-        codes = np.empty(len(events), np.int64)
+    def columns_of(self, rules: JoinRules) -> Ints:
+        """Return the number of the columns for each bucket of some rules, and REFUSED for an unknown one at the end."""
+        numbers = {limits: number for number, limits in enumerate(self._limits)}
+        return np.array([*(numbers[limits] for limits in rules.accept.limits), REFUSED])
+
+    def hold(self, shown: Shown) -> None:
+        """Let impressions hold their ids, whatever else became of them."""
+        for event, until in zip(shown.events, shown.until.tolist(), strict=True):
+            self._held.hold(event.impression_id, until)
+
+    def hold_first(self, shown: Shown) -> None:
+        """Let those impressions hold their ids that the first version accepted: no refused one did."""
+        rows = zip(shown.events, shown.columns.tolist(), shown.until.tolist(), shown.floor.tolist(), strict=True)
+        for event, number, until, floor in rows:
+            if number != REFUSED and self._held.until(event.impression_id) < floor:
+                self._held.hold(event.impression_id, until)
+
+    def add(self, shown: Shown, *, refused_hold: bool) -> tuple[list[int], dict[int, str]]:
+        """Take in impressions; return which are new lists, and why others are refused for their id.
+
+        Unless ``refused_hold``, an impression that was refused leaves its id free, as in the first version.
+        """
+        codes = np.full(len(shown.events), REFUSED, np.int64)
         for number, columns in enumerate(self._columns):
-            members = np.flatnonzero(bucket == number)
+            members = np.flatnonzero(shown.columns == number)
             if len(members):
-                ours = [events[index] for index in members.tolist()]
-                slots = self._put(columns, ours, size[members], shown_at[members], offsets[members])
-                codes[members] = slots.astype(np.int64) * len(self._columns) + number
-        fresh, refused = self._name(events, codes, floors)
-        if len(fresh) < len(events):
-            codes, shown_at = codes[fresh], shown_at[fresh]
+                codes[members] = self._put(columns, shown, members).astype(np.int64) * len(self._columns) + number
+        fresh, refused = self._name(shown, codes, refused_hold=refused_hold)
+        codes, shown_at, until = (
+            (codes, shown.shown_at, shown.until)
+            if len(fresh) == len(codes)
+            else (codes[fresh], shown.shown_at[fresh], shown.until[fresh])
+        )
         for number, columns in enumerate(self._columns):
             members = np.flatnonzero(codes % len(self._columns) == number)
             slots = (codes[members] // len(self._columns)).astype(np.int32)
-            columns.to_forget.add(slots, shown_at[members])
-            if number != self.closed:
-                columns.to_close.add(slots, shown_at[members])
-                self._ledger.open += len(members)
+            columns.to_forget.add(slots, until[members])
+            columns.to_close.add(slots, shown_at[members])
+        self._ledger.open += len(fresh)
         return fresh, refused
 
-    def _put(
-        self, columns: BucketColumns, events: list[Impression], size: Ints, shown_at: Ints, offsets: Ints
-    ) -> Slots:
-        slots = columns.reserve(len(events))
-        closed = columns is self._columns[self.closed]
-        items = np.frombuffer(b"".join([event.items for event in events]), "<i8")
-        contexts = np.frombuffer(b"".join([event.contexts for event in events]), "<f4")
+    def _put(self, columns: BucketColumns, shown: Shown, members: Ints) -> Slots:
+        slots, events = columns.reserve(len(members)), [shown.events[index] for index in members.tolist()]
         columns.put(
             slots,
             ids=[event.impression_id for event in events],
-            items=np.zeros(len(slots), np.int64) if closed else items,
-            contexts=contexts[:0] if closed else contexts,
-            size=np.ones_like(size) if closed else size,
+            items=np.frombuffer(b"".join([event.items for event in events]), "<i8"),
+            contexts=np.frombuffer(b"".join([event.contexts for event in events]), "<f4"),
+            size=shown.size[members],
             rendered=np.array([event.rendered for event in events], np.int64),
-            shown_at=shown_at,
-            offset=offsets,
+            session=shown.session[members],
+            shown_at=shown.shown_at[members],
+            until=shown.until[members],
+            offset=shown.offset[members],
             epoch=np.array([event.ranked_by_epoch for event in events], np.int64),
             ranked_by=np.array([event.ranked_by_offset for event in events], np.int64),
         )
-        if closed:
-            columns.size[slots], columns.frozen[slots] = size, True
-        elif self._frozen.below > offsets[0]:
-            columns.frozen[slots] = (offsets < self._frozen.below) & (shown_at < self._frozen.before_ms)
         return slots
 
-    def _name(self, events: Sequence[Impression], codes: Ints, floors: Ints) -> tuple[list[int], dict[int, str]]:
-        remember = self._known.setdefault
+    def _name(self, shown: Shown, codes: Ints, *, refused_hold: bool) -> tuple[list[int], dict[int, str]]:
+        remember, held, some_held = self._known.setdefault, self._held, len(self._held) > 0
         fresh: list[int] = []
         refused: dict[int, str] = {}
         repeats: dict[int, list[int]] = {}  # by number of their columns: given back together, each costs the same
-        for index, (event, code) in enumerate(zip(events, codes.tolist(), strict=True)):
+        for index, (event, code) in enumerate(zip(shown.events, codes.tolist(), strict=True)):
             name = event.impression_id
-            if remember(name, code) is code:
-                fresh.append(index)
-                continue
-            latest = self._again[name][-1] if name in self._again else self._known[name]
-            columns, slot = self._at(latest)
-            other, repeat = self._at(code)
-            if columns.shown_at[slot] < floors[index]:  # the id's list is past its horizon, so this is another one
-                self._again.setdefault(name, []).append(code)
-                fresh.append(index)
-                continue
-            if columns is other and columns.same(slot, repeat):
-                self._ledger.duplicates += 1
-            else:
-                self._restart_points.refuse(int(other.offset[repeat]), int(columns.offset[slot]))
-                first = columns.offset[slot]
-                refused[index] = f"impression {name!r} has other content than at offset {first}; the lower offset wins"
-            repeats.setdefault(code % len(self._columns), []).append(repeat)
+            if code != REFUSED:
+                if not some_held or held.until(name) < shown.floor[index]:
+                    if remember(name, code) is code:
+                        fresh.append(index)
+                        continue
+                    if not self._holders(name, int(shown.floor[index])):
+                        self._again.setdefault(name, []).append(code)
+                        fresh.append(index)
+                        continue
+                refused |= self._repeat(index, name, code)
+                repeats.setdefault(code % len(self._columns), []).append(code // len(self._columns))
+            if refused_hold:
+                held.hold(name, int(shown.until[index]))
+                some_held = True
         for number, slots in repeats.items():
             self._columns[number].release(np.array(slots, np.int32))
         return fresh, refused
+
+    def _codes(self, name: str) -> list[int]:
+        return [self._known[name], *self._again.get(name, ())] if name in self._known else []
+
+    def _holders(self, name: str, floor: int) -> bool:
+        """Return whether a list in memory holds an id at this floor."""
+        return any(columns.until(slot) >= floor for columns, slot in map(self._at, self._codes(name)))
+
+    def _repeat(self, index: int, name: str, code: int) -> dict[int, str]:
+        """Count an impression whose id is held as a duplicate of its list, or return why it is refused."""
+        others = self._codes(name)
+        if any(self._content(other) == self._content(code) for other in others):
+            self._ledger.duplicates += 1
+            return {}
+        if others:
+            columns, slot = self._at(others[-1])
+            first = columns.offset[slot]
+            return {index: f"impression {name!r} has other content than at offset {first}; the lower offset wins"}
+        return {index: f"impression {name!r} has the id of an earlier one that was refused; the lower offset wins"}
+
+    def _content(self, code: int) -> tuple[Any, ...]:
+        columns, slot = self._at(code)
+        return self._limits[code % len(self._columns)].name, columns.content(slot)
 
     def _at(self, code: int) -> tuple[BucketColumns, int]:
         slot, number = divmod(code, len(self._columns))
@@ -147,7 +178,7 @@ class OpenLists:
     def click(self, clicks: Clicks) -> NDArray[np.bool_]:
         """Give each click to the first list of its id that was open to it; return which found one."""
         find = self._known.get
-        codes = np.array([find(name, -1) for name in clicks.ids], np.int64)
+        codes = np.array([find(name, REFUSED) for name in clicks.ids], np.int64)
         taken = np.zeros(len(codes), np.bool_)
         for number in range(len(self._columns)):
             members = np.flatnonzero((codes >= 0) & (codes % len(self._columns) == number))
@@ -163,82 +194,31 @@ class OpenLists:
     def _offer(self, number: int, indices: Ints, codes: Ints, clicks: Clicks, taken: NDArray[np.bool_]) -> None:
         columns, slots = self._columns[number], (codes // len(self._columns)).astype(np.int32)
         shown_at = columns.shown_at[slots]
-        is_open = shown_at >= clicks.floor[indices]
-        is_open &= shown_at <= clicks.clicked_at[indices] + self._accept.future_ms
+        is_open = (shown_at >= clicks.floor[indices]) & (shown_at <= clicks.latest[indices])
         indices, slots = indices[is_open], slots[is_open]
         taken[indices] = True
         np.maximum.at(columns.last_click, slots, clicks.offset[indices])
-        frozen = columns.frozen[slots]
-        if frozen.any():
-            self._ledger.late += int(frozen.sum())
-            self._outbox.late(self._clicks_topic, [clicks.records[index] for index in indices[frozen].tolist()])
-            if self.moved.lists:
-                self._move(columns, indices[frozen], slots[frozen], clicks)
-            indices, slots = indices[~frozen], slots[~frozen]
-        if not len(indices):
-            return
-        bucket = self._accept.buckets[number]
-        scale = bucket.reward_scale
-        bad = (clicks.position[indices] > columns.size[slots]) | (clicks.reward[indices] > scale)
-        if self._past.past:
-            before = self._past.reward_scale(bucket.name, columns.offset[slots], clicks.offset[indices])
-            bad |= clicks.reward[indices] > before
+        session = clicks.session[indices]
+        foreign = (session != columns.session[slots]) & (session != ANY_SESSION)
+        bad = foreign | (clicks.position[indices] > columns.size[slots])
+        bad |= clicks.reward[indices] > self._limits[number].reward_scale
         if bad.any():
-            for index, slot in zip(indices[bad].tolist(), slots[bad].tolist(), strict=True):
-                reason = f"reward {clicks.reward[index]:g} is above {scale:g}, the reward_scale of its bucket"
-                if clicks.position[index] > columns.size[slot]:
-                    reason = f"position {clicks.position[index]} is beyond the list of {columns.size[slot]}"
-                self._ledger.dead_clicks += 1
-                record, place = clicks.records[index], (number, slot, int(clicks.position[index]))
-                moved = self.rejudging and place[2] <= columns.size[slot]  # it was in an open list, by the old rules
-                if moved := moved and clicks.reward[index] <= self._before(bucket.name, columns, slot, record.offset):
-                    self.moved.refused.append(place)
-                self._outbox.refuse(self._clicks_topic, record, f"{reason}; check the producer", unheard=bool(moved))
+            self._ledger.dead_clicks += int(bad.sum())
+            for at in np.flatnonzero(bad).tolist():
+                reason = self._why(number, int(slots[at]), clicks, int(indices[at]), foreign=bool(foreign[at]))
+                self._outbox.refuse(self._clicks_topic, clicks.records[indices[at]], f"{reason}; check the producer")
             indices, slots = indices[~bad], slots[~bad]
         if len(indices):
             self._take(number, slots, clicks, indices)
 
-    def _before(self, bucket: str, columns: BucketColumns, slot: int, offset: int) -> float:
-        return float(self._past.reward_scale(bucket, columns.offset[[slot]], np.array([offset]))[0])
-
-    def close(self, impression: Impression, offset: int) -> None:
-        """Note that a list among the closed ones was open until the rules changed: its clicks will be late."""
-        name = impression.impression_id
-        for columns, slot in map(self._at, (self._known[name], *self._again.get(name, ()))):
-            if columns.offset[slot] == offset:
-                self.moved.lists[slot] = impression.bucket
-
-    def _move(self, columns: BucketColumns, indices: Ints, slots: Slots, clicks: Clicks) -> None:
-        """Write the clicks that lists had taken when the rules changed, and closed them, as late ones."""
-        for index, slot in zip(indices.tolist(), slots.tolist(), strict=True):
-            bucket, record = self.moved.lists.get(slot), clicks.records[index]
-            if (
-                columns is not self._columns[self.closed]
-                or bucket is None
-                or clicks.position[index] > columns.size[slot]
-            ):
-                continue
-            if clicks.reward[index] <= self._before(bucket, columns, slot, record.offset):
-                self._outbox.late(self._clicks_topic, [record], unheard=True)
-                self.moved.late.append((slot, int(clicks.position[index])))
-
-    def end_rejudging(self) -> Ledger:
-        """Return what the change of rules has moved from one count to another, and go on by the new ones."""
-        moved, self.moved, self.rejudging = self.moved, RuleChange(), False
-        gone = {
-            (number, slot, position)
-            for number, slot, position in moved.refused
-            if self._columns[number].rewards[slot, position - 1] == NO_CLICK
-        }
-        used, clicks = len(gone) + len(set(moved.late)), len(moved.refused) + len(moved.late)
-        return Ledger(
-            open=-len(moved.lists),
-            dead_impressions=len(moved.lists),
-            used=-used,
-            repeated=used - clicks,
-            late=len(moved.late),
-            dead_clicks=len(moved.refused),
-        )
+    def _why(self, number: int, slot: int, clicks: Clicks, index: int, *, foreign: bool) -> str:
+        size = self._columns[number].size[slot]
+        if foreign:
+            return "a click of another session than its list's"
+        if clicks.position[index] > size:
+            return f"position {clicks.position[index]} is beyond the list of {size}"
+        scale = self._limits[number].reward_scale
+        return f"reward {clicks.reward[index]:g} is above {scale:g}, the reward_scale of its bucket"
 
     def _take(self, number: int, slots: Slots, clicks: Clicks, indices: Ints) -> None:
         columns, position, reward = self._columns[number], clicks.position[indices], clicks.reward[indices]
@@ -252,13 +232,13 @@ class OpenLists:
         self._ledger.repeated += len(slots) - len(first)
         if len(corrected):
             self._ledger.corrections += len(corrected)
-            name = self._accept.buckets[number].name
+            name = self._limits[number].name
             self._outbox.sample(batches.correct(name, self._outbox.partition, old, columns.lists(corrected)))
 
     def within(self, before_ms: int, most_bytes: int) -> int:
         """Return a time up to ``before_ms``, before which ``emit`` writes about so many bytes, or one list."""
-        due = [columns.shown_at[columns.to_close.before(before_ms, columns.shown_at)] for columns in self._columns[:-1]]
-        sizes = [list_bytes(bucket.positions, bucket.dim) for bucket in self._accept.buckets]
+        due = [columns.shown_at[columns.to_close.before(before_ms, columns.shown)] for columns in self._columns]
+        sizes = [list_bytes(limits.positions, limits.dim) for limits in self._limits]
         if sum(size * len(shown_at) for size, shown_at in zip(sizes, due, strict=True)) <= most_bytes:
             return before_ms
         shown_at = np.concatenate(due)
@@ -269,20 +249,20 @@ class OpenLists:
 
     def emit(self, before_ms: int) -> None:
         """Write the lists shown before ``before_ms`` that are not out yet."""
-        for bucket, columns in zip(self._accept.buckets, self._columns, strict=False):
-            slots = columns.to_close.pop_before(before_ms, columns.shown_at)
+        for limits, columns in zip(self._limits, self._columns, strict=True):
+            slots = columns.to_close.pop_before(before_ms, columns.shown)
             if len(slots):
                 columns.emitted[slots] = True
                 self._ledger.open -= len(slots)
                 self._ledger.lists += len(slots)
-                if self._outbox.muted:
-                    continue
-                self._outbox.sample(batches.learn(bucket.name, self._outbox.partition, columns.lists(slots)))
+                if not self._outbox.muted:
+                    self._outbox.sample(batches.learn(limits.name, self._outbox.partition, columns.lists(slots)))
 
-    def forget(self, before_ms: int) -> None:
-        """Forget the lists shown before ``before_ms``, which must be out."""
+    def forget(self, before_ms: int, floor: int) -> None:
+        """Forget lists that hold their id until before ``before_ms``, and are out; free other ids by ``floor``."""
+        self._held.release(floor)
         for number, columns in enumerate(self._columns):
-            slots = columns.to_forget.pop_before(before_ms, columns.shown_at)
+            slots = columns.to_forget.pop_before(before_ms, columns.until)
             if not len(slots):
                 continue
             for name, slot in zip(columns.ids[slots].tolist(), slots.tolist(), strict=True):
@@ -322,7 +302,7 @@ class OpenLists:
         """Return the lowest offset of a click that a remembered list has taken."""
         return min(int(columns.first_click.min(initial=NONE)) for columns in self._columns)
 
-    def first_list(self, first_click: int, otherwise: int, place: Callable[[int], int]) -> int:
+    def first_list(self, first_click: int, otherwise: int) -> int:
         """Return the lowest offset of a list that is needed, when clicks are read again from ``first_click`` on."""
         remembered = min(int(columns.offset.min(initial=NONE)) for columns in self._columns)
-        return self._restart_points.first_list(min(remembered, otherwise), first_click, place)
+        return self._restart_points.first_list(min(remembered, otherwise), first_click)

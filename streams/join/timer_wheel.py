@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
 Slots = NDArray[np.int32]
+TimesOf = Callable[[Slots], NDArray[np.int64]]
 
 
 class TimerWheel:
@@ -16,7 +18,7 @@ class TimerWheel:
     >>> shown_at = np.array([5_000, 1_000, 3_000])
     >>> due = TimerWheel(cell_ms=1_000)
     >>> due.add(np.array([0, 1, 2], np.int32), shown_at)
-    >>> due.pop_before(3_500, shown_at)
+    >>> due.pop_before(3_500, lambda slots: shown_at[slots])
     array([1, 2], dtype=int32)
     """
 
@@ -49,22 +51,22 @@ class TimerWheel:
         """Let every slot be the one that ``moved`` has at its place."""
         self._cells = {cell: [moved[slots] for slots in parts] for cell, parts in self._cells.items()}
 
-    def before(self, limit: int, times: NDArray[np.int64]) -> Slots:
+    def before(self, limit: int, times: TimesOf) -> Slots:
         """Return the slots that ``pop_before`` would, and let them stay."""
         last = limit // self._cell_ms
         found = [slots for cell in self._order if cell <= last for slots in self._cells[cell]]
         slots = np.concatenate(found) if found else np.empty(0, np.int32)
-        return slots[times[slots] < limit]
+        return slots[times(slots) < limit]
 
-    def pop_before(self, limit: int, times: NDArray[np.int64]) -> Slots:
-        """Remove and return the slots whose entry in the column ``times`` is below ``limit``."""
+    def pop_before(self, limit: int, times: TimesOf) -> Slots:
+        """Remove and return the slots whose time is below ``limit``."""
         gone: list[Slots] = []
         last = limit // self._cell_ms
         while self._order and self._order[0] < last:
             gone.extend(self._cells.pop(heappop(self._order)))
         if self._order and self._order[0] == last:
             slots = np.concatenate(self._cells[last])
-            passed = times[slots] < limit
+            passed = times(slots) < limit
             gone.append(slots[passed])
             self._cells[last] = [slots[~passed]]
         return np.concatenate(gone) if gone else np.empty(0, np.int32)

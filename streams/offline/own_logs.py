@@ -91,7 +91,7 @@ def _sampled(source: LogSource, settings: Settings, partition: int, notes: list[
 def _joined(source: LogSource, settings: Settings, partition: int, notes: list[str]) -> Iterator[SampleBatch]:
     bounds = {topic: source.bounds(topic, partition) for topic in EVENTS}
     accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
-    begin = Commit.beginning(accept.hash, impressions=bounds["impressions"][0], clicks=bounds["clicks"][0])
+    begin = Commit.beginning(impressions=bounds["impressions"][0], clicks=bounds["clicks"][0])
     join = SessionJoin(
         accept,
         wait_ms=int(settings.wait_s * 1000),

@@ -63,7 +63,7 @@ class Part:
         content: dict[str, Any] = {"fingerprint": fingerprint, "ledger": asdict(self.ledger)}
         for name in ("passed", "lists", "rows", "refused", "reason", "next_offset", "done"):
             content[name] = getattr(self, name)
-        content["commit"] = None if self.commit is None else self.commit.encode()
+        content["commit"] = None if self.commit is None else self.commit.encode(most_bytes=1 << 30)
         content["models"] = {bucket: _state(model) for bucket, model in self.models.items()}
         replace_file(path, json.dumps(content).encode())
 

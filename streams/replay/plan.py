@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from streams.logs import LogSource, Range, RangeError
+from streams.replay.eras import LoggedEras, eras_of
 from streams.settings import EVENTS, Bucket, Settings
 
 
@@ -28,6 +29,7 @@ class ReplayPlan:
     address: str  # of the source
     finish: bool = True
     within: Range = field(default_factory=Range)  # as it was asked for; ``ranges`` is what that meant at the time
+    eras: LoggedEras = field(default_factory=LoggedEras)
 
     @property
     def asked(self) -> str:
@@ -43,7 +45,14 @@ class ReplayPlan:
     def fingerprint(self) -> str:
         """Name of the plan: the same for the same outcome."""
         ranges = [[*place, *bounds] for place, bounds in sorted(self.ranges.items())]
-        return sha256(json.dumps([self.asked, ranges]).encode()).hexdigest()
+        # A partition of which no event is left to judge has no eras here; more of them may come after the range's end.
+        eras = [
+            [number, *era]
+            for number, of in sorted(self.eras.starts.items())
+            for era in of
+            if era[0] < self.ranges["impressions", number][1] or era[1] < self.ranges["clicks", number][1]
+        ]
+        return sha256(json.dumps([self.asked, ranges, *([eras] if eras else [])]).encode()).hexdigest()
 
     def total(self) -> int:
         """Return how many offsets there are to pass."""
@@ -109,5 +118,6 @@ def plan_of(
         address=source.address,
         finish=finish,
         within=wanted,
+        eras=LoggedEras() if samples else eras_of(source, settings, notes),
     )
     return plan, notes

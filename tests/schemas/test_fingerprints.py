@@ -5,7 +5,7 @@ import json
 import pytest
 
 from schemas.known import SCHEMAS, writer_of
-from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, SampleBatch, Snapshot
+from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, Rules, SampleBatch, Snapshot
 from schemas.strict import SchemaError
 
 # as Apache Avro's own tests have them
@@ -29,6 +29,7 @@ OURS = {
     Progress: 0x5055EBAA1BDD1B8,
     JoinStart: 0x1DB760A275A01A28,
     DeadLetter: 0x95936E33A112C389,
+    Rules: 0x163AFE3B751B4186,
 }
 
 

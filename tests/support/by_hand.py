@@ -12,8 +12,7 @@ from kafka.structs import OffsetAndMetadata
 
 from streams.broker import admin
 from streams.join import Commit
-from streams.join.clock import LogPosition
-from streams.join.commit import LogPart
+from streams.join.log_part import LogPart, LogPosition
 from streams.lag import Window
 from streams.lag.job import LagReader
 from streams.lag.report import PartitionLag
@@ -54,7 +53,7 @@ def join_commit(settings, *, position, place=None) -> None:
         described = {topic["name"]: str(topic["topic_id"]) for topic in client.describe_topics([*astuple(names)[:2]])}
     ids = described[names.impressions], described[names.clicks]
     (offset, metadata), _ = Commit(
-        LogPart(place or LogPosition(0, 0, 0), position, 0, []), LogPart.beginning(0), "rules"
+        LogPart(place or LogPosition(0, 0, 0), position, 0, []), LogPart.beginning(0)
     ).encode(ids)
     commit(settings, settings.topic_prefix + "glimpse-join", names.impressions, offset, metadata)
 

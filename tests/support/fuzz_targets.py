@@ -177,7 +177,7 @@ def take_commit(data: bytes) -> None:
 
 def commits() -> list[bytes]:
     """A commit as a join writes it."""
-    one, two = Commit.beginning("r", impressions=7, clicks=3).encode(("a", "b"))
+    one, two = Commit.beginning(impressions=7, clicks=3).encode(("a", "b"))
     return [f"{one[1]}\n{two[1]}".encode()]
 
 

@@ -1,13 +1,13 @@
-"""Two small logs with everything that goes wrong, a slow look at the whole of them, and any way of reading them."""
+"""Two small logs with everything that goes wrong, and any way of reading them: batches, crashes, other settings."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from random import Random
 
 import numpy as np
+from join_reference import Era
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
@@ -21,109 +21,54 @@ BUCKETS = {
     "a": Bucket("a", dim=1, positions=3),
     "b": Bucket("b", dim=2, positions=2, context_scale=2.0, reward_scale=4.0),
 }
-ACCEPT = Acceptance(BUCKETS, future_ms=FUTURE)
-FOREVER = 10_000
+FOREVER = 1 << 61
+FAR = (0, 1, 2**40, 2**60, 2**62, 2**63 - 1)  # stamps that no honest record has
 
 
 def impression(name: str, bucket: str, shown_at: int, size: int, rendered: int) -> Impression:
     dim = BUCKETS[bucket].dim
     items = np.arange(size, dtype="<i8") + shown_at * 10
     contexts = np.linspace(-1, 1, size * dim, dtype="<f4")
-    return Impression(name, "s", bucket, "u", shown_at, items.tobytes(), contexts.tobytes(), rendered, 1, shown_at)
-
-
-@dataclass
-class Net:
-    lists: dict[int, tuple]  # impressions offset -> what is learned from it
-    dead: set[tuple[str, int]]
-    late: set[int]
-    counts: dict[str, int]
-
-
-def look_at_all(impressions: list[tuple], clicks: list[tuple]) -> Net:
-    """Judge every event with both logs in view. An event is (offset, timestamp, record or None)."""
-    accepted, rewards, dead, late, counts = [], {}, set(), set(), Counter()
-    clock = -math.inf
-    for offset, timestamp, event in impressions:
-        clock = max(clock, timestamp)
-        bucket = BUCKETS.get(event.bucket) if event else None
-        if bucket is None or not fits(event, bucket) or event.shown_at_ms > timestamp + FUTURE:
-            dead.add(("impressions", offset))
-            continue
-        if clock > event.shown_at_ms + HORIZON:
-            dead.add(("impressions", offset))
-            counts["too_late"] += 1
-            continue
-        named = [(o, e) for o, e in accepted if e.impression_id == event.impression_id]
-        if named and clock <= named[-1][1].shown_at_ms + HORIZON:
-            if replace(named[-1][1], session_id="", user_id="") == replace(event, session_id="", user_id=""):
-                counts["duplicates"] += 1
-            else:
-                dead.add(("impressions", offset))
-            continue
-        accepted.append((offset, event))
-        rewards[offset] = {}
-    clock = -math.inf
-    for offset, timestamp, click in clicks:
-        clock = max(clock, timestamp)
-        if click is None or click.position < 1 or not 0 <= click.reward < math.inf:
-            dead.add(("clicks", offset))
-            continue
-        if click.clicked_at_ms > timestamp + FUTURE:
-            dead.add(("clicks", offset))
-            continue
-        takers = [
-            (o, e)
-            for o, e in accepted
-            if e.impression_id == click.impression_id
-            and clock <= e.shown_at_ms + HORIZON
-            and e.shown_at_ms <= click.clicked_at_ms + FUTURE
-        ]
-        if not takers:
-            late.add(offset)
-        elif click.position > takers[0][1].size or click.reward > BUCKETS[takers[0][1].bucket].reward_scale:
-            dead.add(("clicks", offset))
-        else:
-            clicked = rewards[takers[0][0]]
-            counts["repeated" if click.position in clicked else "used"] += 1
-            clicked[click.position] = max(clicked.get(click.position, 0.0), click.reward)
-    return Net({o: sample(e, rewards[o]) for o, e in accepted}, dead, late, counts)
-
-
-def fits(event: Impression, bucket: Bucket) -> bool:
-    numbers = np.frombuffer(event.contexts, "<f4")
-    return (
-        1 <= event.rendered <= event.size <= bucket.positions
-        and len(numbers) == event.size * bucket.dim
-        and bool((np.abs(numbers) <= bucket.context_scale).all())
+    return Impression(
+        name, session(name), bucket, "u", shown_at, items.tobytes(), contexts.tobytes(), rendered, 1, shown_at
     )
 
 
-def sample(event: Impression, clicked: dict[int, float]) -> tuple:
-    rows, last = [], 0
-    for k in range(1, max(event.rendered, *clicked, 1) + 1):
-        context = tuple(event.contexts_array[k - 1].tolist())
-        rows.append((int(event.items_array[k - 1]), k, last, clicked.get(k, 0.0), context))
-        last = k if clicked.get(k, 0.0) > 0 else last
-    return event.bucket, event.impression_id, event.shown_at_ms, event.ranked_by_offset, tuple(rows)
+def session(name: str) -> str:
+    """Return the session of a list: some have one of their own, some share it."""
+    return f"s{sum(map(ord, name)) % 5}"
 
 
 class Reader:
-    """Drives a join over two logs, through crashes: what was not committed is lost and read again."""
+    """Drives a join over two logs, through crashes and changes of settings: what was not committed is read again."""
 
     def __init__(self, impressions: list[tuple], clicks: list[tuple]) -> None:
         self.logs = {"impressions": list(map(logged, impressions)), "clicks": list(map(logged, clicks))}
-        self.accept, self.commit = ACCEPT, Commit.beginning(ACCEPT.hash)
+        self.commit, self.known = Commit.beginning(), {}
         self.samples, self.dead, self.late = Counter(), Counter(), Counter()
-        self.restart(3, HORIZON)
+        self.eras: list[Era] = []
+        self.silences: dict[str, list[tuple[int, int]]] = {"impressions": [], "clicks": []}
+        self.restart(3)
 
-    def restart(self, wait: int, horizon: int) -> None:
+    def restart(
+        self, wait: int, *, horizon: int = HORIZON, future: int = FUTURE, buckets: Mapping[str, Bucket] = BUCKETS
+    ) -> None:
         decoded, topic_ids = Commit.decode(*self.commit.encode(("x", "y")))
         assert decoded == self.commit
         assert topic_ids == ("x", "y")
-        self.join = SessionJoin(self.accept, wait_ms=wait, lateness_ms=horizon - wait, resume=decoded)
+        wait = min(wait, horizon)
+        self.join = SessionJoin(
+            Acceptance(buckets, future_ms=future),
+            wait_ms=wait,
+            lateness_ms=horizon - wait,
+            resume=decoded,
+            known=self.known,
+        )
         self.parts = {"impressions": decoded.impressions, "clicks": decoded.clicks}
         self.next = {name: part.place.offset for name, part in self.parts.items()}
+        offsets = (0, 0) if not self.eras else tuple(part.processed for part in self.parts.values())
+        self.era = Era(*offsets, buckets, horizon, future)
+        self.silent: list[tuple[str, int, int]] = []  # since the commit
 
     def ahead(self, name: str) -> list[LogRecord]:
         return [record for record in self.logs[name] if record.offset >= self.next[name]]
@@ -144,15 +89,13 @@ class Reader:
             self.feed("clicks", 3)
 
     def checkpoint(self, clock: int) -> None:
-        self.take(self.join_cut(clock))
+        self.rebuild()
+        self.take(self.join.checkpoint(clock))
 
     def checkpoint_a_little(self, clock: int) -> None:
-        """One list, or those of one time."""
-        self.take(self.join_cut(clock, most_bytes=1))
-
-    def join_cut(self, clock: int, **options: int) -> Checkpoint:
+        """One list, or those of one time; clicks that are late likewise."""
         self.rebuild()
-        return self.join.checkpoint(clock, **options)
+        self.take(self.join.checkpoint(clock, most_bytes=1))
 
     def take(self, checkpoint: Checkpoint) -> None:
         for batch in checkpoint.samples:
@@ -162,20 +105,31 @@ class Reader:
         assert self.join.ledger.balanced
         assert checkpoint.commit.ledger == self.join.ledger
         self.commit = checkpoint.commit
+        self.known |= {rules.hash: rules.rules for rules in checkpoint.rules}
+        if not self.eras or rules_of(self.eras[-1]) != rules_of(self.era):
+            self.eras.append(self.era)
+        for name, offset, floor in self.silent:
+            self.silences[name].append((offset, floor))
+        self.silent = []
 
     def idle(self, which: int) -> None:
         """A log that was read to its end is as far as its next record will be."""
+        self.quiet(which, {name: min((r.timestamp for r in self.ahead(name)), default=FOREVER) for name in self.logs})
+
+    def idle_too_far(self, which: int) -> None:
+        """A worker that is wrong about that: what it forgets is gone, but it must stay so."""
+        self.quiet(which % 4, dict.fromkeys(self.logs, 20 + which))
+
+    def quiet(self, which: int, until: dict[str, int]) -> None:
         self.rebuild()
-        until = {name: min((r.timestamp for r in self.ahead(name)), default=FOREVER) for name in self.logs}
-        self.join.idle(
-            impressions_ms=until["impressions"] if which & 1 else None, clicks_ms=until["clicks"] if which & 2 else None
-        )
+        times = {name: time for bit, (name, time) in enumerate(until.items()) if which >> bit & 1}
+        self.join.idle(impressions_ms=times.get("impressions"), clicks_ms=times.get("clicks"))
+        for name, time in times.items():
+            self.silent.append((name, getattr(self.join, name).offset, time - self.era.horizon))
 
     def follow(self, plan: list[tuple[str, int]]) -> None:
         for step, number in plan:
-            if step == "restart":
-                self.restart(number, HORIZON)
-            elif step in self.logs:
+            if step in self.logs:
                 self.feed(step, number)
             else:
                 getattr(self, step)(number)
@@ -184,13 +138,19 @@ class Reader:
         self.rebuild()
         for name, log in self.logs.items():
             self.feed(name, len(log))
-        self.idle(3)
+        self.quiet(3, dict.fromkeys(self.logs, FOREVER))
         self.checkpoint(0)
+
+
+def rules_of(era: Era) -> tuple:
+    return era.buckets, era.horizon, era.future
 
 
 def logged(entry: tuple) -> LogRecord:
     offset, timestamp, event = entry
-    return LogRecord(offset, timestamp, b"s", encode(event) if event else b"\xc3\x01garbage")
+    if event is None:
+        return LogRecord(offset, timestamp, None, b"\xc3\x01garbage")
+    return LogRecord(offset, timestamp, event.session_id.encode(), encode(event))
 
 
 def signed_lists(batch: object) -> Counter:
@@ -206,8 +166,11 @@ def signed_lists(batch: object) -> Counter:
     rows = list(table)
     for index, size in enumerate(batch.sizes_array.tolist()):
         entry = (
-            *(batch.bucket, batch.impression_ids[index], int(batch.shown_at_ms_array[index])),
-            *(int(batch.ranked_by_offsets_array[index]), tuple(rows[row : row + size])),
+            batch.bucket,
+            batch.impression_ids[index],
+            int(batch.shown_at_ms_array[index]),
+            int(batch.ranked_by_offsets_array[index]),
+            tuple(rows[row : row + size]),
         )
         found[int(batch.source_offsets_array[index]), entry] += int(batch.signs_array[index])
         row += size
@@ -216,7 +179,7 @@ def signed_lists(batch: object) -> Counter:
 
 def traffic(rng: Random) -> tuple[list[tuple], list[tuple]]:
     """Return logs in which most clicks are real, some early, repeated, late or lost, and some ids are used again."""
-    shown, taps, now = [], [], 20
+    shown, bad, taps, now = [], [], [], 20
     for number in range(60):
         now += rng.choice([0, 0, 1, 1, 2, rng.randint(0, HORIZON)])
         name = f"i{number}" if rng.random() < 0.8 or not shown else rng.choice(shown[-20:])[1].impression_id
@@ -224,19 +187,44 @@ def traffic(rng: Random) -> tuple[list[tuple], list[tuple]]:
         event = impression(name, bucket, now, size, rng.randint(1, size))
         times = rng.choice([1, 1, 1, 1, 2, 0])  # some come twice, some are lost
         shown += [(now + rng.choice([0, 0, 0, 1, 3, HORIZON, HORIZON + 2]), event) for _ in range(times)]
+        if rng.random() < 0.1:  # a retry that says another time
+            again = impression(name, bucket, now + rng.randint(1, 4), size, event.rendered)
+            shown.append((now + rng.choice([1, 3, HORIZON + 1]), again))
+        if rng.random() < 0.05:
+            bad.append((now, rng.choice(bad_impressions(name, now))))
         for _ in range(rng.choice([0, 0, 1, 1, 2, 3])):
             clicked_at = now + rng.choice([-FUTURE, 0, 1, 2, 3, HORIZON])
             arrives = clicked_at + rng.choice([-FUTURE - 1, -1, 0, 0, 1, 2, HORIZON - 2, HORIZON, HORIZON + FUTURE + 1])
-            tap = Click(name, "s", rng.choice([1, 2, 2, 3, 4]), clicked_at, rng.choice([1.0, 1.0, 1.0, 0.5, 0.0, 2.0]))
+            of = session(name) if rng.random() < 0.95 else "another"
+            tap = Click(name, of, rng.choice([1, 2, 2, 3, 4]), clicked_at, rng.choice([1.0, 1.0, 1.0, 0.5, 0.0, 2.0]))
             taps += [(arrives + again, tap) for again in range(rng.choice([1, 1, 1, 2]))]
-    return in_log_order(rng, shown), in_log_order(rng, taps)
+    return in_log_order(rng, shown + bad), in_log_order(rng, taps)
+
+
+def bad_impressions(name: str, now: int) -> list[Impression | None]:
+    """Return impressions that are refused for themselves, some of them with an id that others have."""
+    good = impression(name, "a", now, 3, 3)
+    fields = {one: getattr(good, one) for one in Impression.__slots__}
+    changes = (
+        {"bucket": "c"},
+        {"bucket": "b"},
+        {"bucket": "c" * 17_000},  # larger than any event
+        {"impression_id": name * 257},
+        {"rendered": 0},
+        {"rendered": 4},
+        {"contexts": np.array([0, np.nan, 0], "<f4").tobytes()},
+        {"contexts": np.array([0, 0, 1.5], "<f4").tobytes()},
+        {"shown_at_ms": 2**63 - 1},
+        {"shown_at_ms": -(2**63)},
+    )
+    return [None, *(Impression(**(fields | change)) for change in changes)]
 
 
 def in_log_order(rng: Random, events: list[tuple]) -> list[tuple]:
     events.sort(key=lambda event: event[0] + rng.choice([0, 0, 0, 2]))  # time stamps do not always rise
     offset, log = rng.randint(0, 3), []
     for timestamp, event in events:
-        log.append((offset, timestamp, event))
+        log.append((offset, rng.choice(FAR) if rng.random() < 0.02 else timestamp, event))
         offset += rng.choice([1, 1, 1, 2])
     return log
 
@@ -249,7 +237,7 @@ def random_plan(rng: Random) -> list[tuple[str, int]]:
             how = rng.choice(["checkpoint", "checkpoint", "checkpoint_a_little"])
             plan.append((how, rng.choice([0, rng.randint(20, 200)])))
         if rng.random() < 0.15:
-            plan.append(("idle", rng.randint(0, 3)))
+            plan.append((rng.choice(["idle", "idle", "idle_too_far"]), rng.randint(0, 3)))
         if rng.random() < 0.15:
             plan.append(("restart", rng.randint(0, HORIZON)))
     return plan

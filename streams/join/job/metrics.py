@@ -115,8 +115,7 @@ class JoinMetrics:
 
     def _count(self, partition: int, ledger: Ledger) -> None:
         counts, last = ledger.counts(), self._last.setdefault(partition, Ledger().counts())
-        # New rules may move events from one count to another, and a count may then fall: that is no event of ours.
-        more = {name: max(0, count - last[name]) for name, count in counts.items()}
+        more = {name: count - last[name] for name, count in counts.items()}
         self._last[partition] = counts
         for log in LOGS:
             self._events.labels(partition, log).inc(more[log])

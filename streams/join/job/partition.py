@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from streams.join.checkpoint import Checkpoint
 from streams.join.clock import LogClock
 from streams.join.commit import Commit
+from streams.join.idle_time import IdleTime
 from streams.join.job.writer import Outgoing, outgoing
 from streams.join.session_join import SessionJoin
 from streams.settings import Topics
@@ -100,6 +101,7 @@ class PartitionJoin:
         self.clicks = InputLog(join.clicks, join.add_clicks, resume.clicks.processed, now)
         self.committed: Entries | None = None  # what the broker has of this partition
         self.pending: Pending | None = None
+        self._idle = IdleTime()
         self.tries = 0  # how often what is pending was found not to have been committed
         self.moved_to = resume.impressions.processed, resume.clicks.processed  # by what it has
         self.committed_at = now()
@@ -118,6 +120,7 @@ class PartitionJoin:
             ):
                 break
             fed = True
+        self.idle_ms()  # from now on time passes since what was read
         return fed
 
     def _next(self) -> InputLog | None:
@@ -140,8 +143,8 @@ class PartitionJoin:
 
         Never a worker's own idea of the time of day, which may be a day ahead.
         """
-        now = self._now()
-        return max(log.clock.clock + int(1000 * (now - log.heard_at)) for log in self.logs)
+        self._idle.heard(self.join.time_ms, at_s=self._now())
+        return self._idle.now_ms(at_s=self._now())
 
     def closing_clock(self) -> int:
         """Return the time by which lists close: that of the slower log, or the idle time where all is quiet."""
@@ -168,13 +171,14 @@ class PartitionJoin:
         checkpoint = self.join.checkpoint(self.closing_clock(), most_bytes=most_bytes)
         entries = checkpoint.commit.encode(topic_ids)
         if self._is_due(checkpoint, entries):
-            self.pending = Pending(checkpoint, entries, list(outgoing(checkpoint, topics)))
+            self.pending = Pending(checkpoint, entries, list(outgoing(checkpoint, topics, topic_ids[0])))
 
     def _is_due(self, checkpoint: Checkpoint, entries: Entries) -> bool:
         """Return whether there is something to write, or a log was read on."""
-        if checkpoint.samples or checkpoint.dead_letters or checkpoint.late_clicks or self.committed is None:
+        if checkpoint.samples or checkpoint.dead_letters or checkpoint.late_clicks or checkpoint.rules:
             return True
-        if (checkpoint.commit.impressions.processed, checkpoint.commit.clicks.processed) != self.moved_to:
+        processed = checkpoint.commit.impressions.processed, checkpoint.commit.clicks.processed
+        if processed != self.moved_to or self.committed is None:
             return True
         return entries != self.committed and self._now() - self.committed_at > CLOCKS_EVERY_S
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from kafka import TopicPartition
 
 from streams.broker import GroupOffset
-from streams.join.commit import BadCommit, Commit
+from streams.join.commit import Commit
+from streams.join.log_part import BadCommit
 
 CHOICES = "earliest, latest or a time (ISO 8601, or milliseconds since 1970)"
 

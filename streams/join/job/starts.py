@@ -37,10 +37,9 @@ class Starts:
         *,
         start: str | None,
         anew: bool,
-        rules: str,
         now: Callable[[], float],
     ) -> None:
-        self._broker, self._topics, self._rules = broker, topics, rules
+        self._broker, self._topics = broker, topics
         self._start, self._anew = parse_start(start), anew
         if anew and start is None:
             raise JoinRefused("--anew begins partitions again: say with --from where")
@@ -79,7 +78,7 @@ class Starts:
         new, offsets = inputs[len(inputs) - len(starts) :], dict[TopicPartition, GroupOffset]()
         for places, (impressions, clicks) in zip(new, starts, strict=True):
             if impressions != BEGUN_BEFORE and not any(committed[place] for place in places):
-                commit = Commit.beginning(self._rules, impressions=impressions, clicks=clicks)
+                commit = Commit.beginning(impressions=impressions, clicks=clicks)
                 entries = commit.encode(self.topic_ids)
                 offsets |= {place: GroupOffset(*entry) for place, entry in zip(places, entries, strict=True)}
         marker = Outgoing(self._topics.parameters, START_KEY, encode(extended(begun, self.topic_ids, starts)))
@@ -111,8 +110,12 @@ class Starts:
             if not self._anew or self._start is None:
                 raise
             offsets = self._offsets(self._start, consumer, inputs)
-            commit = Commit.beginning(self._rules, impressions=offsets[inputs[0]], clicks=offsets[inputs[1]])
+            commit = Commit.beginning(impressions=offsets[inputs[0]], clicks=offsets[inputs[1]])
             return commit, f"--from {self._start}, as {error}"
+
+    def rules(self) -> dict[str, bytes]:
+        """Return the rules that events were judged by so far, by hash."""
+        return self._records.rules()
 
     @staticmethod
     def _offsets(

@@ -20,6 +20,7 @@ from streams.join.job.start import Bounds, CommittedNow, JoinRefused, ways_out
 from streams.join.job.starts import Starts
 from streams.join.job.watch import JoinWatch
 from streams.join.job.writer import JoinWriter, Pace
+from streams.join.log_part import BadCommit
 from streams.join.session_join import SessionJoin
 from streams.settings import Settings, Topics
 
@@ -67,7 +68,7 @@ class JoinJob:
         self._writer_name = f"glimpse-join-{uuid.uuid4()}"
         self._writer: JoinWriter | None = None
         self._pace = Pace()
-        self._starts = Starts(broker, self._topics, start=start, anew=anew, rules=self._accept.hash, now=self._now)
+        self._starts = Starts(broker, self._topics, start=start, anew=anew, now=self._now)
         self._joins: dict[int, PartitionJoin] = {}
         self._refused: dict[int, str] = {}
         self._look_again_at: float | None = None
@@ -211,10 +212,10 @@ class JoinJob:
             self._joins.pop(partition, None)  # when somebody else has gone on, what we have is of no use
             try:
                 resume, how = self._starts.resume(self._consumer, places, committed, bounds)
-            except JoinRefused as error:
+                partition_join = self._join(partition, resume)
+            except (JoinRefused, BadCommit) as error:
                 self._refuse(partition, str(error))
                 return True
-            partition_join = self._join(partition, resume)
             partition_join.committed = None if None in entries else entries
             again = sum(part.processed - part.place.offset for part in (resume.impressions, resume.clicks))
             log.info("partition %d goes on from %s, after rereading %d events", partition, how, again)
@@ -229,6 +230,7 @@ class JoinJob:
             wait_ms=self._wait_ms,
             lateness_ms=self._lateness_ms,
             resume=resume,
+            known=self._starts.rules(),
             partition=partition,
             impressions_topic=self._topics.impressions,
             clicks_topic=self._topics.clicks,

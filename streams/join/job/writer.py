@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
@@ -10,7 +11,7 @@ from kafka import TopicPartition
 from schemas.codec import encode
 from streams.broker import BrokerPort, GroupOffset
 from streams.join.checkpoint import Checkpoint
-from streams.logs import cut_to_fit
+from streams.join.job.records import RULES_KEY
 from streams.settings import Topics
 
 PATIENCE_MS = 10_000
@@ -27,13 +28,15 @@ class Outgoing(NamedTuple):
     timestamp_ms: int | None = None
 
 
-def outgoing(checkpoint: Checkpoint, topics: Topics) -> Iterator[Outgoing]:
-    """Yield all that a checkpoint writes."""
+def outgoing(checkpoint: Checkpoint, topics: Topics, topic_id: str) -> Iterator[Outgoing]:
+    """Yield all that a checkpoint writes; ``topic_id`` is that of the impressions."""
+    for rules in checkpoint.rules:
+        key = RULES_KEY + f"{rules.hash}-{rules.partition}-{rules.impressions_from}".encode()
+        yield Outgoing(topics.parameters, key, encode(replace(rules, topic_id=topic_id)))
     for batch in checkpoint.samples:
         yield Outgoing(topics.samples, batch.bucket.encode(), encode(batch))
     for letter in checkpoint.dead_letters:
-        key = f"{letter.topic}-{letter.partition}".encode()
-        yield Outgoing(topics.dead_letters, key, encode(cut_to_fit(letter)))
+        yield Outgoing(topics.dead_letters, f"{letter.topic}-{letter.partition}".encode(), encode(letter))
     for click in checkpoint.late_clicks:
         yield Outgoing(topics.late_clicks, click.key, click.value, click.timestamp)
 

@@ -10,7 +10,7 @@ from typing import Any
 from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch
 from streams.events import Acceptance
-from streams.join import Commit, SessionJoin, checkpoints, rebuild_join
+from streams.join import SessionJoin, checkpoints, rebuild_join
 from streams.logs import ArchiveError, SourceAway
 from streams.logs.job import open_source
 from streams.replay.part import Part
@@ -59,13 +59,14 @@ class PartReplay:
         source = open_source(plan.address, settings)
         bounds = {topic: plan.ranges[topic, self.partition] for topic in EVENTS}
         accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
-        begin = Commit.beginning(accept.hash, impressions=bounds["impressions"][0], clicks=bounds["clicks"][0])
-        commit = part.commit or begin
+        starts = {topic: start for topic, (start, _) in bounds.items()}
+        commit = part.commit or plan.eras.begin(self.partition, **starts)
         join = SessionJoin(
             accept,
             wait_ms=int(settings.wait_s * 1000),
             lateness_ms=int(settings.lateness_s * 1000),
             resume=commit,
+            known=plan.eras.rules,
             partition=self.partition,
         )
 

@@ -36,13 +36,14 @@ class Polls:
         for name, consumer in self.consumers.items():
             consumer.assign([self.places[name]])
             self.ends |= consumer.end_offsets([self.places[name]])
-        self.rng, self.net, self.commit = rng, {}, Commit.beginning(ACCEPT.hash)
+        self.rng, self.net, self.commit, self.known = rng, {}, Commit.beginning(), {}
         self.restart()
 
     def restart(self):
         wait_ms = self.rng.randrange(0, HORIZON_MS)
         self.resume = Commit.decode(*self.commit.encode())[0]
-        self.join = SessionJoin(ACCEPT, wait_ms=wait_ms, lateness_ms=HORIZON_MS - wait_ms, resume=self.resume)
+        times = {"wait_ms": wait_ms, "lateness_ms": HORIZON_MS - wait_ms}
+        self.join = SessionJoin(ACCEPT, **times, resume=self.resume, known=self.known)
         for name, consumer in self.consumers.items():
             consumer.seek(self.places[name], getattr(self.resume, name).place.offset)
 
@@ -67,6 +68,7 @@ class Polls:
                 self.net[entry] = self.net.get(entry, 0) + count
         assert checkpoint.commit.ledger.balanced
         self.commit = checkpoint.commit
+        self.known |= {rules.hash: rules.rules for rules in checkpoint.rules}
 
     def at_end(self):
         return all(self.at(name) >= self.ends[place] for name, place in self.places.items())

@@ -87,9 +87,9 @@ def test_only_rendered_positions_enter_unless_one_below_is_clicked():
 def test_a_click_past_the_horizon_is_late_once_no_list_can_come():
     world = World()
     world.show()
-    world.click(2, at=1, arrives=120.001)
+    world.click(2, at=1, arrives=120.001)  # by its own stamp, which counts for nobody else
     assert world.checkpoint(at=121).late_clicks == []
-    world.show("later", at=200)
+    world.time_passes(200, "impressions")
     [late] = world.checkpoint(at=201).late_clicks
     assert late.offset == 0
     assert world.join.ledger.late == 1
@@ -97,12 +97,16 @@ def test_a_click_past_the_horizon_is_late_once_no_list_can_come():
 
 def test_an_impression_past_its_horizon_is_refused():
     world = World()
-    world.show("first", at=130)
-    world.show("too late", at=9.9, arrives=0)  # the log's clock counts, not the record's own time stamp
+    world.time_passes(130, "impressions")
+    world.show("too late", at=9.9, arrives=0)  # the log's clock counts, not only the record's own time stamp
     world.show("in time", at=10, arrives=0)
-    [letter] = world.checkpoint(at=0).dead_letters
-    assert (letter.offset, letter.reason) == (1, "too late: its horizon had passed 0.1 s before it came")
-    assert (world.join.ledger.too_late, world.join.ledger.open) == (1, 2)
+    world.show("by its own stamp", at=9, arrives=131)
+    letters = {letter.offset: letter.reason for letter in world.checkpoint(at=0).dead_letters if letter.offset > 1}
+    assert letters == {
+        2: "too late: its horizon had passed 0.1 s before it came",
+        4: "too late: its horizon had passed 2 s before it came",
+    }
+    assert (world.join.ledger.too_late, world.join.ledger.open) == (2, 1)
 
 
 def test_the_lower_offset_wins_and_other_content_is_refused():
@@ -213,9 +217,15 @@ def test_lists_that_close_all_at_once_are_written_in_pieces():
 
 def test_a_list_that_was_too_late_stays_so_after_the_horizon_has_grown():
     accept = Acceptance({"main": BUCKET}, future_ms=FUTURE)
+    known = {}
 
     def join(resume, lateness_s):
-        return SessionJoin(accept, wait_ms=WAIT, lateness_ms=lateness_s * 1000, resume=resume)
+        return SessionJoin(accept, wait_ms=WAIT, lateness_ms=lateness_s * 1000, resume=resume, known=known)
+
+    def checkpoint(of, at):
+        found = of.checkpoint(at)
+        known.update({rules.hash: rules.rules for rules in found.rules})
+        return found
 
     def at(offset, second, event):
         return LogRecord(offset, T0 + second * 1000, b"s", encode(event))
@@ -228,15 +238,15 @@ def test_a_list_that_was_too_late_stays_so_after_the_horizon_has_grown():
     one = join(None, 60)
     one.add_impressions([first])
     one.idle(impressions_ms=T0 + 500_000)  # so nothing shown before 380 s is in time any more
-    commit = one.checkpoint(T0).commit
+    commit = checkpoint(one, T0).commit
     two = join(commit, 1000)
     two.add_impressions([record for record in [first] if record.offset >= commit.impressions.place.offset], 1)
     two.add_impressions([second])
-    checkpoint = two.checkpoint(T0 + 500_000)
-    assert [letter.offset for letter in checkpoint.dead_letters] == [1]
-    three = join(checkpoint.commit, 1000)
+    later = checkpoint(two, T0 + 500_000)
+    assert [letter.offset for letter in later.dead_letters] == [1]
+    three = join(later.commit, 1000)
     for record in (first, second):
-        if record.offset >= checkpoint.commit.impressions.place.offset:
+        if record.offset >= later.commit.impressions.place.offset:
             three.add_impressions([record])
     assert not three.rebuilding
     three.add_clicks([at(0, 501, Click("y", "s", 1, T0 + 310_000))])

@@ -1,131 +1,160 @@
-"""What becomes of events and counts when the rules of a join change."""
+"""What becomes of events when the rules of a join change: nothing but what comes after is judged by the new ones."""
 
 from dataclasses import replace
 
 import numpy as np
-from join_events import BUCKET, FUTURE, LATENESS, T0, WAIT, World
+import pytest
+from join_events import BUCKET, FUTURE, LATENESS, T0, WAIT
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events import Acceptance
-from streams.join import Commit, SessionJoin
-from streams.join import commit as offsets
+from streams.join import BadCommit, Checkpoint, Commit, JoinRules, SessionJoin
 from streams.join.commit import MAX_METADATA_BYTES
+from streams.join.rules import MOST_ERAS
 from streams.logs import LogRecord
-from streams.settings import Bucket
-
-
-def test_a_list_closed_under_other_rules_takes_no_correction():
-    world = World()
-    world.show("closed")
-    world.checkpoint(at=61)
-    world.show("open", at=50)
-    commit = world.checkpoint(at=62).commit
-    changed = World(resume=commit, buckets={"main": replace(BUCKET, context_scale=2.0)})
-    changed.show("closed")
-    changed.show("open", at=50)
-    assert not changed.join.rebuilding
-    changed.click(1, at=70, name="closed")
-    changed.click(1, at=70, name="open")
-    checkpoint = changed.checkpoint(at=111)
-    assert [late.offset for late in checkpoint.late_clicks] == [0]
-    [batch] = checkpoint.samples
-    assert (batch.impression_ids, batch.signs_array.tolist(), batch.rewards_array[0]) == (["open"], [1], 1.0)
-    assert checkpoint.commit.ledger.balanced
-
-
-def test_an_open_list_that_new_rules_refuse_becomes_a_dead_letter():
-    world = World()
-    world.show("six")
-    commit = world.checkpoint(at=1).commit
-    changed = World(resume=commit, buckets={"main": replace(BUCKET, positions=5)})
-    changed.show("six")
-    checkpoint = changed.checkpoint(at=61)
-    assert [letter.reason for letter in checkpoint.dead_letters] == [
-        "a list of 6 items is longer than the 5 of bucket 'main'"
-    ]
-    assert (checkpoint.samples, checkpoint.commit.ledger.dead_impressions, checkpoint.commit.ledger.open) == ([], 1, 0)
-    assert changed.join.rejudged == (-1, 0)
-
-
-def play(join: SessionJoin, commit: Commit, logs: dict[str, list[LogRecord]]) -> None:
-    """Give a join all that it has to read again."""
-    for name, part in (("impressions", commit.impressions), ("clicks", commit.clicks)):
-        getattr(join, f"add_{name}")([record for record in logs[name] if record.offset >= part.place.offset])
-
-
-def change(old: dict[str, Bucket], new: dict[str, Bucket], show: str, cut_at: int = 1) -> tuple[SessionJoin, Commit]:
-    """Twenty lists, every second one of bucket ``show``, with a click each; a restart with other buckets."""
-    items, contexts = np.arange(6, dtype="<i8").tobytes(), np.zeros(12, "<f4").tobytes()
-    shown = [
-        Impression(f"i{n}", "s", show if n % 2 else "main", "u", T0 + n, items, contexts, 6, 1, 0) for n in range(20)
-    ]
-    clicks = [Click(f"i{n}", "s", 1, T0 + n) for n in range(20)]
-    logs = {
-        name: [LogRecord(n, T0 + n, b"s", encode(event)) for n, event in enumerate(events)]
-        for name, events in (("impressions", shown), ("clicks", clicks))
-    }
-    join = SessionJoin(Acceptance(old, future_ms=FUTURE), wait_ms=WAIT, lateness_ms=LATENESS)
-    play(join, Commit.beginning(""), logs)
-    commit = join.checkpoint(T0 + 1000 * cut_at).commit
-    restored, _ = Commit.decode(*commit.encode())
-    join = SessionJoin(Acceptance(new, future_ms=FUTURE), wait_ms=WAIT, lateness_ms=LATENESS, resume=restored)
-    play(join, commit, logs)
-    assert not join.rebuilding
-    return join, commit
-
 
 OTHER = replace(BUCKET, name="other")
+Logs = dict[str, list[LogRecord]]
 
 
-def test_a_bucket_that_is_added_changes_no_count():
-    join, commit = change({"main": BUCKET}, {"main": BUCKET, "other": OTHER}, "other")
-    assert (commit.ledger.open, commit.ledger.dead_impressions, commit.ledger.used, commit.ledger.waiting) == (
-        *(10, 10),
-        *(10, 10),
-    )
-    assert join.ledger == commit.ledger, "what was refused stays refused, and its clicks go on waiting"
-    join.idle(impressions_ms=T0 + 10**6, clicks_ms=T0 + 10**6)
-    checkpoint = join.checkpoint(T0 + 10**6)
-    assert {batch.bucket: float(batch.rewards_array.sum()) for batch in checkpoint.samples} == {"main": 10.0}
-    assert (len(checkpoint.late_clicks), checkpoint.commit.ledger.late, checkpoint.commit.ledger.used) == (10, 10, 10)
-    assert checkpoint.dead_letters == []
+def logs_of(shown: list[Impression], clicks: list[Click]) -> Logs:
+    both = {"impressions": shown, "clicks": clicks}
+    return {
+        name: [LogRecord(n, T0 + n, b"s", encode(event)) for n, event in enumerate(events)]
+        for name, events in both.items()
+    }
+
+
+def impression(name: str, at: int = 0, bucket: str = "main", **changes) -> Impression:
+    items, contexts = np.arange(6, dtype="<i8").tobytes(), np.zeros(12, "<f4").tobytes()
+    return replace(Impression(name, "s", bucket, "u", T0 + at, items, contexts, 6), **changes)
+
+
+def resumed(found: Checkpoint, logs: Logs, buckets, *, known=None, future_ms=FUTURE) -> SessionJoin:
+    """Return a join with other settings that has read again what it needs."""
+    commit, _ = Commit.decode(*found.commit.encode())
+    rules = {one.hash: one.rules for one in found.rules} | (known or {})
+    accept = Acceptance(buckets, future_ms=future_ms)
+    join = SessionJoin(accept, wait_ms=WAIT, lateness_ms=LATENESS, resume=commit, known=rules)
+    for name, part in (("impressions", commit.impressions), ("clicks", commit.clicks)):
+        again = [record for record in logs[name] if part.place.offset <= record.offset < part.processed]
+        getattr(join, f"add_{name}")(again, part.processed)
+    assert not join.rebuilding
+    return join
+
+
+def first_checkpoint(logs: Logs, buckets, at_s: float) -> Checkpoint:
+    join = SessionJoin(Acceptance(buckets, future_ms=FUTURE), wait_ms=WAIT, lateness_ms=LATENESS)
+    join.add_impressions(logs["impressions"])
+    join.add_clicks(logs["clicks"])
+    return join.checkpoint(T0 + round(1000 * at_s))
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_list_stays_correctable_by_the_rules_it_was_accepted_under(closed):
+    logs = logs_of([impression("six")], [Click("six", "s", 2, T0)])
+    found = first_checkpoint(logs, {"main": BUCKET}, 61 if closed else 1)
+    changed = {"main": replace(BUCKET, positions=5, context_scale=2.0, reward_scale=1.0)}
+    join = resumed(found, logs, changed)
+    assert join.ledger == found.commit.ledger
+    join.add_clicks([LogRecord(1, T0 + 70_000, b"s", encode(Click("six", "s", 6, T0 + 70_000, 2.0)))])
+    join.add_clicks([LogRecord(2, T0 + 70_000, b"s", encode(Click("six", "s", 5, T0 + 70_000, 2.5)))])
+    join.add_impressions([LogRecord(1, T0 + 70_000, b"s", encode(impression("new", at=70_000)))])
+    checkpoint = join.checkpoint(T0 + 71_000)
+    [batch] = checkpoint.samples
+    assert batch.signs_array.tolist() == ([-1, 1] if closed else [1])
+    assert batch.rewards_array[-6:].tolist() == [0, 1, 0, 0, 0, 2.0]
+    reasons = {(one.topic, one.offset): one.reason for one in checkpoint.dead_letters}
+    assert reasons == {
+        ("clicks", 2): "reward 2.5 is above 2, the reward_scale of its bucket; check the producer",
+        ("impressions", 1): "a list of 6 items is longer than the 5 of bucket 'main'",
+    }
     assert checkpoint.commit.ledger.balanced
 
 
-def test_a_bucket_that_is_removed_takes_its_open_lists_along():
-    join, commit = change({"main": BUCKET, "other": OTHER}, {"main": BUCKET}, "other")
-    assert (commit.ledger.open, commit.ledger.used) == (20, 20)
-    checkpoint = join.checkpoint(T0 + 2000)
-    assert (len(checkpoint.dead_letters), len(checkpoint.late_clicks)) == (10, 10)
-    ledger = checkpoint.commit.ledger
-    assert (ledger.open, ledger.dead_impressions, ledger.used, ledger.late) == (10, 10, 10, 10)
-    assert ledger.balanced
+def test_lists_of_a_removed_bucket_still_reach_samples_and_those_of_an_added_one_stay_refused():
+    shown = [impression(f"i{n}", bucket="other" if n % 2 else "main") for n in range(20)]
+    logs = logs_of(shown, [Click(f"i{n}", "s", 1, T0) for n in range(20)])
+    both, one = {"main": BUCKET, "other": OTHER}, {"main": BUCKET}
+    for old, new, counts in ((both, one, {"main": 10.0, "other": 10.0}), (one, both, {"main": 10.0})):
+        found = first_checkpoint(logs, old, 1)
+        join = resumed(found, logs, new)
+        assert join.ledger == found.commit.ledger
+        join.idle(impressions_ms=T0 + 10**6, clicks_ms=T0 + 10**6)
+        checkpoint = join.checkpoint(T0 + 10**6)
+        assert {batch.bucket: float(batch.rewards_array.sum()) for batch in checkpoint.samples} == counts
+        assert checkpoint.dead_letters == []
+        assert len(checkpoint.late_clicks) == 20 - 10 * len(counts)
+        assert checkpoint.commit.ledger.balanced
 
 
-def test_a_bucket_that_is_removed_leaves_what_is_in_the_samples():
-    join, commit = change({"main": BUCKET, "other": OTHER}, {"main": BUCKET}, "other", cut_at=61)
-    assert (commit.ledger.lists, commit.ledger.used) == (20, 20)
-    join.idle(impressions_ms=T0 + 10**6, clicks_ms=T0 + 10**6)
-    checkpoint = join.checkpoint(T0 + 10**6)
-    assert checkpoint.commit.ledger == commit.ledger
-    assert (checkpoint.samples, checkpoint.dead_letters, checkpoint.late_clicks) == ([], [], [])
+def test_a_samples_record_holds_lists_of_one_set_of_limits():
+    logs = logs_of([impression("old")], [])
+    found = first_checkpoint(logs, {"main": BUCKET}, 1)
+    join = resumed(found, logs, {"main": replace(BUCKET, positions=8)})
+    join.add_impressions([LogRecord(1, T0, b"s", encode(impression("new")))])
+    batches = join.checkpoint(T0 + 61_000).samples
+    assert [batch.impression_ids for batch in batches] == [["old"], ["new"]]
+    same = resumed(found, logs, {"main": BUCKET}, future_ms=FUTURE + 1)
+    same.add_impressions([LogRecord(1, T0, b"s", encode(impression("new")))])
+    assert [batch.impression_ids for batch in same.checkpoint(T0 + 61_000).samples] == [["old", "new"]]
 
 
-def test_a_commit_without_rules_still_balances_when_they_change(monkeypatch):
-    monkeypatch.setattr(offsets, "MAX_RULES_BYTES", 0)  # as an older join has committed, or one with very many buckets
-    for old, new in (({"main": BUCKET}, {"other": OTHER}), ({"other": OTHER}, {"main": BUCKET})):
-        join, _ = change({"main": BUCKET} | old, {"main": BUCKET} | new, "other")
-        ledger = join.checkpoint(T0 + 2000).commit.ledger
-        assert ledger.balanced
-        assert all(count >= 0 for count in ledger.counts().values())
-        assert ledger.late == 0
+def test_the_tolerance_for_events_from_the_future_is_that_at_their_own_offset():
+    logs = logs_of([impression("i", at=20_000)], [])
+    found = first_checkpoint(logs, {"main": BUCKET}, 1)
+    join = resumed(found, logs, {"main": BUCKET}, future_ms=0)
+    join.add_impressions([LogRecord(1, T0, b"s", encode(impression("j", at=20_000)))])
+    join.add_clicks([LogRecord(0, T0 + 20_000, b"s", encode(Click("i", "s", 1, T0 + 20_000)))])
+    checkpoint = join.checkpoint(T0 + 100_000)
+    assert [letter.offset for letter in checkpoint.dead_letters] == [1]
+    assert [batch.impression_ids for batch in checkpoint.samples] == [["i"]]
+    assert join.ledger.used == 1
 
 
-def test_a_hundred_buckets_leave_room_in_a_commit():
+def test_rules_are_handed_over_once_with_the_first_commit_of_their_era_and_named_by_their_hash():
+    logs = logs_of([impression("i")], [])
+    found = first_checkpoint(logs, {"main": BUCKET}, 1)
+    [first] = found.rules
+    assert JoinRules.read(first.rules).hash == first.hash
+    assert (first.partition, first.impressions_from, first.clicks_from) == (0, 0, 0)
+    changed = {"main": replace(BUCKET, positions=5)}
+    join = resumed(found, logs, changed)
+    checkpoint = join.checkpoint(T0 + 2_000)
+    [second] = checkpoint.rules
+    assert (second.impressions_from, second.clicks_from) == (1, 0)
+    assert [era.rules for era in checkpoint.commit.impressions.eras] == [first.hash, second.hash]
+    assert join.checkpoint(T0 + 2_000).rules == []
+    again = resumed(checkpoint, logs, changed, known={first.hash: first.rules})
+    assert again.checkpoint(T0 + 2_000).rules == []
+    with pytest.raises(BadCommit, match=rf"the rules {first.hash}, which the parameters topic does not have"):
+        resumed(checkpoint, logs, changed)
+    with pytest.raises(BadCommit, match="they were changed"):
+        resumed(checkpoint, logs, changed, known={first.hash: first.rules + b" "})
+
+
+def test_a_commit_stays_small_with_a_hundred_buckets_and_names_a_bounded_number_of_eras():
     buckets = {f"bucket-{number}": replace(BUCKET, name=f"bucket-{number}") for number in range(100)}
-    commit = World(buckets=buckets).checkpoint(at=1).commit
-    decoded, _ = Commit.decode(*commit.encode(("x" * 22, "y" * 22)))
-    assert decoded == commit
-    assert decoded.accept
-    assert len(commit.encode(("x" * 22, "y" * 22))[1][1]) < MAX_METADATA_BYTES / 2
+    logs = logs_of([impression("i", bucket="bucket-7")], [])
+    found = first_checkpoint(logs, buckets, 1)
+    known, future_ms = {}, FUTURE
+    while len(found.commit.impressions.eras) < MOST_ERAS:
+        known |= {one.hash: one.rules for one in found.rules}
+        future_ms += 1
+        found = resumed(found, logs, buckets, known=known, future_ms=future_ms).checkpoint(T0 + 1_000)
+    entries = found.commit.encode(("x" * 36, "y" * 36))
+    assert max(len(metadata) for _, metadata in entries) < MAX_METADATA_BYTES
+    with pytest.raises(BadCommit, match="go back to the last ones"):
+        resumed(found, logs, buckets, known=known, future_ms=future_ms + 1)
+    resumed(found, logs, buckets, known=known, future_ms=future_ms)
+
+
+def test_eras_that_no_restart_needs_any_more_are_left_out():
+    logs = logs_of([impression("i")], [])
+    found = first_checkpoint(logs, {"main": BUCKET}, 1)
+    join = resumed(found, logs, {"main": replace(BUCKET, positions=7)})
+    assert len(join.checkpoint(T0 + 2_000).commit.impressions.eras) == 2
+    join.idle(impressions_ms=T0 + 10**6, clicks_ms=T0 + 10**6)
+    [era] = join.checkpoint(T0 + 10**6).commit.impressions.eras
+    assert era.offset == 1

@@ -13,7 +13,7 @@ from rich.console import Console
 from schemas.codec import encode
 from schemas.records import Progress
 from streams.broker import admin, create_topics
-from streams.join.clock import LogPosition
+from streams.join.log_part import LogPosition
 from streams.lag import Window
 from streams.lag.facts import Unread
 from streams.lag.job import LagReader, show_lag
