@@ -1,6 +1,7 @@
 """All that speaks to Kafka: clients, topics, transactions, and every workaround with its reason."""
 
 from streams.broker.clients import admin, admin_client, consumer, producer, transactional
+from streams.broker.job_log import log_of_job
 from streams.broker.kafka_broker import KafkaBroker
 from streams.broker.partitioner import partition_of
 from streams.broker.port import (
@@ -44,6 +45,7 @@ __all__ = [
     "delete_topics",
     "describe_topics",
     "fix_topics",
+    "log_of_job",
     "partition_of",
     "producer",
     "require_topics",

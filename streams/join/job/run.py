@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 
-from streams.broker import KafkaBroker, require_topics
+from streams.broker import KafkaBroker, log_of_job, require_topics
 from streams.join.job.worker import JoinJob
 from streams.settings import Settings
 from streams.web import Health
@@ -22,8 +22,7 @@ LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
 def run_join(settings: Settings, *, start: str | None = None, anew: bool = False) -> int:
     """Join until SIGTERM or Ctrl-C; return the exit code."""
     require_topics(settings)  # before there is a log: what cannot work is said in one line
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("streams").setLevel(logging.INFO)
+    log_of_job()
     job = JoinJob(settings, KafkaBroker(settings), start=start, anew=anew)
 
     def stop(number: int, frame: object) -> None:

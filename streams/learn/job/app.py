@@ -22,6 +22,7 @@ from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP
 from kafka.errors import KafkaError
 
+from streams.broker import log_of_job
 from streams.learn.job.health import LearnHealth, add_web
 from streams.learn.job.owner import Store
 from streams.learn.job.report import LearnReport
@@ -227,10 +228,7 @@ def run_learn(settings: Settings) -> int:
         return 1
     finally:
         store.close()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("streams").setLevel(logging.INFO)
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(Seldom())
+    log_of_job()
     app = create_app(settings)
     log.info(
         "learning %s; health on http://%s:%d/readyz", ", ".join(settings.buckets), settings.web_host, settings.web_port
@@ -246,24 +244,6 @@ def run_learn(settings: Settings) -> int:
         code = 1
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends anyway; Python would give a handler's default back before
     return code
-
-
-class Seldom(logging.Filter):
-    """Lets a library say the same thing every 10 s: aiokafka says it ten times a second while a broker is away."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: dict[tuple[str, object], float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether this record should be written."""
-        if record.name.startswith("streams"):
-            return True
-        known = self._said.get((record.name, record.msg))
-        if known is not None and record.created - known < 10:
-            return False
-        self._said[record.name, record.msg] = record.created
-        return True
 
 
 def web_port_of(settings: Settings) -> int:
