@@ -97,9 +97,14 @@ def logging_chances(
 
 def rewards_of(log: LoggedLists, metric: Metric) -> Floats:
     """Return the rewards that a metric adds up: all of them, or 1 for a list's first."""
+    check_metric(metric)
+    return log.rewards if metric == "sum" else log.first_rewards
+
+
+def check_metric(metric: Metric) -> None:
+    """Refuse what is no metric."""
     if metric not in ("sum", "set"):
         raise ValueError(f"metric must be 'sum' or 'set', got {metric!r}")
-    return log.rewards if metric == "sum" else log.first_rewards
 
 
 def chances_of(units: Units, which: int, policy: Policy) -> Floats:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from learner.browsing import checked_table
 from learner.evaluate.chain import Browsing
 from learner.evaluate.estimate import ASYMPTOTIC, Estimate, Floats, Interval, Metric
-from learner.evaluate.ips import chances_of, check_contexts, checked_logging, rewards_of
+from learner.evaluate.ips import chances_of, check_contexts, check_metric, checked_logging
 from learner.evaluate.lists import NOTHING, LoggedLists, Policy
 from learner.evaluate.units import Ints, Units, added, number
 from learner.evaluate.weighing import GIVEN, Target, Weighing
@@ -116,7 +116,7 @@ def prepared(
         users = Browsing(gamma.of(logging.items, logging.contexts), table)
         known = _masses(units, 1, logging, users.exposures)
         given = known[units.logged]
-    rewards_of(log, metric)  # only to refuse what is no metric
+    check_metric(metric)
     clicks = (log.rewards > 0).astype(np.float64)
     return Weighing(
         log.rewards if metric == "sum" else clicks,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from learner.evaluate.chain import Browsing
 from learner.evaluate.estimate import ASYMPTOTIC, Estimate, Floats, Interval, Metric
-from learner.evaluate.ips import chances_of, check_contexts, checked_logging, rewards_of
+from learner.evaluate.ips import chances_of, check_contexts, check_metric, checked_logging
 from learner.evaluate.lists import NOTHING, LoggedLists, Policy
 from learner.evaluate.ubm import OBSERVED, browsed, fitting_table
 from learner.evaluate.units import Ints, Units, added, number
@@ -98,7 +98,7 @@ def ubm_dr(
     table = fitting_table(examination, max(log.positions, policy.positions))
     units = number("items", log, policy, *([logging] if logging else []), positions=policy.positions)
     check_contexts(log, units)
-    rewards_of(log, metric)
+    check_metric(metric)
     shown = log.items != NOTHING
     clicked, earned = np.zeros(units.count), np.zeros(units.count)
     for where, lists in ((units.logged, log), (units.shown[0], policy)):
