@@ -24,8 +24,9 @@ REWARDS: Mapping[str, tuple[float, ...]] = {
     "mixed": (0.1, 1.0, 5.0, 0.5, 2.0, 0.2),
 }
 LIKELY = 10  # lists that the new policy draws from in each context
-DRAWS = 50  # of the bootstrap, which is measured on fewer logs
-SLOW = 5  # on one log in so many
+SPARSE = 10  # lists per context and fewer: these cost most and tell least, so they are measured on a fifth of the logs
+DRAWS = 200  # of the bootstrap, which is measured on fewer logs
+SLOW = 10  # on one log in so many
 
 
 @dataclass(frozen=True, slots=True)

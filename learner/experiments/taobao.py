@@ -46,7 +46,7 @@ class Taobao:
         parts = self._visits(shop, taste, np.random.default_rng([seed, 2]), known)
         cells = known.table[np.tri(POSITIONS, dtype=np.bool_)]
         reweighted = self.judge == "log"
-        largest = float(cells.max() / cells.min()) if reweighted else 1.0  # of a click's reward
+        largest = float(cells.max() / cells.min()) * (1 + 1e-9) if reweighted else 1.0  # reward; rounding may pass it
         return compete(
             entered(entries, dim=self.encoder.code, known=known.cut(size), reward_scale=largest),
             batches(parts, rounds=rounds),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from learner.experiments.coverage import LISTS, Coverage
+from learner.experiments.coverage import LISTS, SPARSE, Coverage
 from streams.offline.experiment_report import STYLE, as_html
 
 
@@ -15,9 +15,9 @@ def write_coverage(out: Path, found: Sequence[Coverage], *, replications: int, s
     """Write report.html, table.md and results.json into the folder ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     note = (
-        f"{replications} logs of {LISTS} lists each (a fifth of them for the bootstrap and known chances), UBM users, "
-        f"95% intervals; in a cell: bias in % ± its standard error, coverage, and ⚠ if most estimates warned. "
-        f"Took {seconds:.0f} s."
+        f"{replications} logs of {LISTS} lists each (a fifth of them with {SPARSE} lists per context or fewer, a tenth "
+        f"for the bootstrap and known chances), UBM users, 95% intervals. In a cell: bias in % ± its standard error, "
+        f"coverage, and ⚠ if most estimates warned. Took {seconds:.0f} s."
     )
     head, cells = grid(found)
     lines = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells)]
