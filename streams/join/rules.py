@@ -52,6 +52,7 @@ class JoinRules:
     def read(cls, content: bytes) -> Self:
         """Return the rules that ``content`` holds.
 
+        >>> from streams.events import Limits
         >>> rules = JoinRules(Acceptance({"a": Limits("a", 2, 12, 1.0, 5.0)}, future_ms=9), horizon_ms=7)
         >>> JoinRules.read(rules.content).hash == rules.hash
         True

@@ -48,10 +48,11 @@ def costs(settings: Settings) -> str:
 
     >>> from streams.settings import Bucket
     >>> costs(Settings(buckets={"main": Bucket("main")}))
-    'each 1000 impressions/s take about 1.1 GB of memory, and a restart at most 68 s: horizon 1200 s, 0.9 KB a list'
+    'each 1000 impressions/s take about 1.1 GB of memory, and a restart at most 98 s: horizon 1200 s, 0.9 KB a list'
     """
-    # A list of one horizon ago may have taken a click that is still needed, and so be needed itself to explain it.
-    reread_s = 2 * settings.horizon_s + settings.future_s
+    # A list of one horizon ago may have taken a click that is still needed, and so be needed itself to explain it; an
+    # impression of one horizon before may have held its id.
+    reread_s = 3 * settings.horizon_s + settings.future_s
     list_kb = max(OVERHEAD_BYTES + b.positions * (4 * b.dim + 16) for b in settings.buckets.values()) / 1000
     return (
         f"each 1000 impressions/s take about {list_kb * settings.horizon_s / 1000:.1f} GB of memory, and a restart "
