@@ -22,6 +22,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self.start = self.end = 0
         self.records: list[Stored] = []
+        self.history: list[Stored] = []  # also what retention and compaction have deleted
         self.open: dict[int, int] = {}  # first offset of each transaction that has not ended
 
     @property
@@ -33,6 +34,7 @@ class MemoryLog:
         if transaction:
             self.open.setdefault(transaction, self.end)
         self.records.append(Stored(self.end, timestamp, key, value, transaction))
+        self.history.append(self.records[-1])
         self.end += 1
         return self.end - 1
 
@@ -42,6 +44,7 @@ class MemoryLog:
         self.end += 1
         if not committed:
             self.records = [record for record in self.records if record.transaction != transaction]
+            self.history = [record for record in self.history if record.transaction != transaction]
 
     def read(self, offset: int, most: int) -> tuple[list[Stored], int]:
         """Return committed records from ``offset`` on, and where reading goes on."""

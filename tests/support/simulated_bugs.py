@@ -101,7 +101,7 @@ def beginning_again() -> None:
         try:
             return plain(self, consumer, inputs, committed, bounds)
         except JoinRefused:
-            return Commit.beginning(self._rules), "the beginning"
+            return Commit.beginning(), "the beginning"
 
     Starts.resume = resume  # type: ignore[method-assign]
 

@@ -53,6 +53,13 @@ class Producer:
             key = str(rng.getrandbits(30)).encode()
             self.poisoned[topic, self._append(topic, key, POISON)] += 1
 
+    def show_everywhere(self) -> None:
+        """Show two lists more on each partition: the stamps of one session alone move no clock."""
+        seen: Counter[int] = Counter()
+        while len(seen) < len(self._cluster.topics[TOPICS.clicks].logs) or min(seen.values()) < 2:
+            self._show(self._cluster.now)
+            seen[self._number(TOPICS.clicks, f"s{len(self.impressions) - 1}".encode())] += 1
+
     def pause(self) -> None:
         """Click on nothing that was shown before."""
         self._shown = []
@@ -87,12 +94,14 @@ class Producer:
             self._append(TOPICS.clicks, one.session_id.encode(), encode(click))
 
     def _append(self, topic: str, key: bytes, value: bytes) -> int:
-        logs = self._cluster.topics[topic].logs
-        number = (murmur2(key) & 0x7FFFFFFF) % len(logs)
+        logs, number = self._cluster.topics[topic].logs, self._number(topic, key)
         jitter = 0 if self._cluster.topics[topic].append_time else self._rng.randint(-300, 300)
         logs[number].append(int(self._cluster.now * 1000) + jitter, key, value)
         self.written[topic, number] += 1
         return number
+
+    def _number(self, topic: str, key: bytes) -> int:
+        return (murmur2(key) & 0x7FFFFFFF) % len(self._cluster.topics[topic].logs)
 
     def wanted(self) -> Lists:
         """Return what must be learned, once each, by a slow look at what was shown and clicked."""
@@ -144,8 +153,9 @@ def letters(cluster: MemoryCluster) -> Counter[tuple[str, int]]:
 def snapshots(cluster: MemoryCluster) -> dict[str, Snapshot]:
     """Return the newest snapshot of each bucket; versions must have only grown."""
     found: dict[str, Snapshot] = {}
-    for _, record in committed(cluster, TOPICS.parameters):
-        if not record.key.startswith(b"@"):
+    log = cluster.log(TopicPartition(TOPICS.parameters, 0))
+    for record in log.history:
+        if record.offset < log.stable and not record.key.startswith(b"@"):
             snapshot = decode(record.value, Snapshot)
             before = found.get(snapshot.bucket, snapshot)
             assert before.version <= snapshot.version, f"{snapshot.bucket} went back to {snapshot.version}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -104,7 +105,7 @@ class Worker:
         if self.name.startswith("learn"):
             return LearnJob(broker)
         clocks = JobClocks(wall=lambda: cluster.now + self.wall_s, monotonic=lambda: cluster.now)
-        job = JoinJob(SETTINGS, broker, start="earliest", clocks=clocks, stopping=Stop(cluster))
+        job = JoinJob(self.simulation.settings, broker, start="earliest", clocks=clocks, stopping=Stop(cluster))
         job.begin()
         return job
 
@@ -142,6 +143,7 @@ class Simulation:
         self.cluster = cluster = MemoryCluster(rng, interfere=self.interfere)
         partitions = rng.randint(1, 3)
         live = rng.random() < 0.5
+        self.settings = replace(SETTINGS, timestamps="LogAppendTime" if live else "CreateTime")
         for topic in TOPICS.events:
             cluster.add_topic(topic, partitions, append_time=live)
         cluster.add_topic(TOPICS.samples, 2)
@@ -177,7 +179,7 @@ class Simulation:
         if rng.random() < likely["switch"]:
             self.strikes("switch")
             worker.pause()
-        if rng.random() < likely["freeze"] * (8 if name in WRITING else 1):  # zombies in a transaction are the worst
+        if rng.random() < likely["freeze"] * (20 if name in WRITING else 1):  # zombies in a transaction are the worst
             self.strikes("freeze")
             names = worker.silence()
             worker.back_at = self.cluster.now + rng.uniform(5, 30)
@@ -276,6 +278,8 @@ class Simulation:
             self.step()
         for _ in range(self.rng.randint(0, 60)):
             self.step()
+        if self.settings.timestamps == "CreateTime":
+            self.producer.show_everywhere()
         self.calm = True
         for worker in self.workers.values():
             worker.back_at, worker.leaving = 0.0, False

@@ -11,6 +11,7 @@ from streams.join.clock import LogClock
 from streams.join.commit import Commit
 from streams.join.idle_time import IdleTime
 from streams.join.job.writer import Outgoing, outgoing
+from streams.join.log_part import NEVER
 from streams.join.session_join import SessionJoin
 from streams.settings import Topics
 
@@ -35,6 +36,7 @@ class InputLog:
         self.fetched_to = clock.offset
         self.end: int | None = None  # the log's end as the broker last told
         self.heard_at = now()
+        self.stamp = NEVER  # of the last record that was joined
         self._chunks: deque[list[Any]] = deque()
 
     def fetched(self, records: list[Any]) -> None:
@@ -81,6 +83,7 @@ class InputLog:
             self._chunks.appendleft(records[count:])
         if count:
             self._add(records[:count], None)
+            self.stamp = int(records[count - 1].timestamp)
         return count > 0
 
 
@@ -95,8 +98,8 @@ class Pending(NamedTuple):
 class PartitionJoin:
     """The join of one partition with its two logs."""
 
-    def __init__(self, join: SessionJoin, resume: Commit, *, now: Now) -> None:
-        self.join, self._now = join, now
+    def __init__(self, join: SessionJoin, resume: Commit, *, now: Now, append_time: bool = False) -> None:
+        self.join, self._now, self._append_time = join, now, append_time
         self.impressions = InputLog(join.impressions, join.add_impressions, resume.impressions.processed, now)
         self.clicks = InputLog(join.clicks, join.add_clicks, resume.clicks.processed, now)
         self.committed: Entries | None = None  # what the broker has of this partition
@@ -141,9 +144,11 @@ class PartitionJoin:
     def idle_ms(self) -> int:
         """Return the time that a silent log has come to: what either log's clock says, and the time since it was read.
 
-        Never a worker's own idea of the time of day, which may be a day ahead.
+        Never a worker's own idea of the time of day, which may be a day ahead. The broker's own stamps are true one by
+        one: without that, a list that is alone after a silence which no worker has seen would wait for as long again.
         """
-        self._idle.heard(self.join.time_ms, at_s=self._now())
+        stamps = [log.stamp for log in self.logs] if self._append_time else []
+        self._idle.heard(max([self.join.time_ms, *stamps]), at_s=self._now())
         return self._idle.now_ms(at_s=self._now())
 
     def closing_clock(self) -> int:

@@ -64,6 +64,7 @@ class JoinJob:
         self._broker, self._now = broker, clocks.monotonic
         self._accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
         self._wait_ms, self._lateness_ms = int(settings.wait_s * 1000), int(settings.lateness_s * 1000)
+        self._append_time = settings.timestamps == "LogAppendTime"
         self._topics = Topics.of(settings)
         self._writer_name = f"glimpse-join-{uuid.uuid4()}"
         self._writer: JoinWriter | None = None
@@ -236,7 +237,9 @@ class JoinJob:
             clicks_topic=self._topics.clicks,
         )
         self._refused.pop(partition, None)
-        self._joins[partition] = partition_join = PartitionJoin(join, resume, now=self._now)
+        self._joins[partition] = partition_join = PartitionJoin(
+            join, resume, now=self._now, append_time=self._append_time
+        )
         self.watch.opened(partition, resume.ledger)
         return partition_join
 
