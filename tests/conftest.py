@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from streams.broker import create_topics, stamps_of_any_time
+from streams.broker import create_topics
 from streams.local.kafka import LocalKafka, cache, locked
 from streams.local.redis import LocalRedis
 from streams.settings import Bucket, Settings
@@ -148,7 +148,7 @@ def settings_for(request: pytest.FixtureRequest) -> Callable[..., Settings]:
     """Makes Settings with topics of their own, already created.
 
     On the session's broker unless ``kafka=`` names another one; without Redis unless ``redis=`` is given; time stamps
-    are the records' own (CreateTime) and of any time, since tests move time by them.
+    are the records' own (CreateTime), since tests move time by them.
     """
 
     def make(**changes: Any) -> Settings:
@@ -161,7 +161,6 @@ def settings_for(request: pytest.FixtureRequest) -> Callable[..., Settings]:
         changes.setdefault("join_web_port", 0)
         settings = Settings(**changes)
         create_topics(settings)
-        stamps_of_any_time(settings).__enter__()
         return settings
 
     return make

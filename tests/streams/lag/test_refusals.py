@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -82,7 +83,7 @@ def test_the_command_says_in_one_line_that_nobody_answers(settings_for, strict_b
     write(settings, Topics.of(settings).impressions, [b"x", b"x"], timestamps=stamps)
     done = subprocess.run([*glimpse, "--max-lag-seconds", "5"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "impressions[0] is 10 s behind, more than 5.0 s" in done.stdout
+    assert re.search(r"impressions\[0\] is \d\d s behind, more than 5\.0 s", done.stdout)
 
     with LagReader(settings, window=SHORT) as reader:
         reader.read()
