@@ -149,7 +149,7 @@ def add_learn(app: LearnApp, samples: Any, settings: Settings) -> None:
 
     @app.task  # type: ignore[untyped-decorator]
     async def keep_online() -> None:
-        await app.learning.keep_online()
+        await app.learning.online.keep()
 
     async def assigned(sender: Any, /, *places: set[TP], **_: Any) -> None:
         mine = sorted(place.partition for place in places[0] if place.topic == topic)

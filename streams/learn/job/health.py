@@ -6,7 +6,8 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from streams.learn.job.rounds import Learning, in_thread
+from streams.learn.job.rounds import Learning
+from streams.learn.job.threads import in_thread
 from streams.web import CONTENT_TYPE, StuckCheck, dress, text_of, verdict
 
 
@@ -86,13 +87,13 @@ class LearnHealth:
             "rounds": ("Rounds published.", learning.rounds),
             "restored": ("Times that a partition was restored.", learning.restored),
             "gaps": ("Times that records were missing and read again.", learning.gaps),
-            "online_failures": ("Snapshots that the online store did not take at first.", learning.online_failures),
+            "online_failures": ("Snapshots that the online store did not take at first.", learning.online.failures),
         }
         for name, (text, total) in totals.items():
             yield CounterMetricFamily(f"glimpse_learn_{name}_total", text, total)
-        if learning.online_up is not None:
+        if learning.online.up is not None:
             text = "1 when the online store took the last snapshot that was put."
-            yield GaugeMetricFamily("glimpse_learn_online_up", text, learning.online_up)
+            yield GaugeMetricFamily("glimpse_learn_online_up", text, learning.online.up)
         yield from learning.models.families(learning.newest)
         yield from learning.seconds.collect()
 

@@ -6,22 +6,21 @@ while Kafka is slow or away. Whatever fails, the partition is restored from what
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from schemas.codec import encode
 from schemas.records import Snapshot
 from streams.broker import BrokerPort, was_fenced
 from streams.learn.job.metrics import ModelMetrics
+from streams.learn.job.online import OnlineStore
 from streams.learn.job.owner import PartitionOwner, Store
+from streams.learn.job.threads import in_thread
 from streams.learn.partition_learner import Counts
-from streams.logs import LogRecord, SourceAway
+from streams.logs import LogRecord
 from streams.parameters import Hopeless
-from streams.parameters.job import RedisParameters
 from streams.settings import Settings
 from streams.web import BulkHistogram
 
@@ -29,7 +28,6 @@ log = logging.getLogger(__name__)
 
 FENCED_REST_S = 3.0  # more than a heartbeat takes to tell who woke up that it is in the group no more
 
-T = TypeVar("T")
 Seek = Callable[[int, int], Awaitable[int]]  # (partition, offset) -> the number of the seek
 
 
@@ -84,13 +82,12 @@ class Learning:
         self.store = Store(settings, broker=broker)
         self.places: dict[int, AssignedPartition] = {}
         self.hopeless: Exception | None = None
-        self.rounds = self.restored = self.gaps = self.online_failures = 0
-        self.online_up: bool | None = None  # whether the online store took what there was to put; None: not tried
+        self.rounds = self.restored = self.gaps = 0
         self.counts: dict[int, Counts] = {}  # what was learned here and is durable, of partitions that are gone too
         self.models = ModelMetrics(settings.buckets)
         self.seconds = BulkHistogram("glimpse_learn_round_seconds", "To learn and publish a round.")
         self._seek = seek
-        self._news = asyncio.Event()
+        self.online = OnlineStore(settings, newest=lambda: self.newest)
         self._stopping = False
         self._ending: set[asyncio.Future[None]] = set()
 
@@ -174,7 +171,7 @@ class Learning:
                 self.rounds += 1
                 self._count(number, before, counts)
                 self.seconds.observe(time.monotonic() - began)
-                self._news.set()
+                self.online.news.set()
             if not whole:
                 log.info("samples partition %d: records are missing, reading again", number)
                 self.gaps += 1
@@ -200,7 +197,7 @@ class Learning:
                     learner = await in_thread(place.owner.restore)
                     self.restored += 1
                     log.info("samples partition %d is restored to offset %d", number, learner.next_offset)
-                    self._news.set()
+                    self.online.news.set()
                 if self.places.get(number) is place and place.owner.learner is not None:
                     place.seek = await self._seek(number, place.owner.learner.next_offset)
                     place.sought, place.trouble = True, ""
@@ -220,36 +217,10 @@ class Learning:
         log.log(level, "samples partition %d is made again from what is durable: %r", number, error)
         await in_thread(place.owner.drop)
 
-    async def keep_online(self) -> None:
-        """Keep the online store as new as what is durable, also after it was away or came back empty."""
-        if self.settings.redis is None:
-            return
-        online = RedisParameters(self.settings)
-        encoded: dict[str, tuple[Snapshot, bytes]] = {}
-        while not self._stopping:
-            for name, snapshot in self.newest.items():
-                if name not in encoded or encoded[name][0] is not snapshot:
-                    encoded[name] = snapshot, encode(snapshot)
-                try:
-                    await in_thread(online.put, *encoded[name])
-                except SourceAway as error:  # learning goes on; the next turn tries again
-                    self.online_failures += 1
-                    self.online_up = False
-                    if self.online_failures % 100 == 1:
-                        log.warning("%s; snapshots stay on Kafka, the store is filled when it is back", error)
-                    break
-            else:
-                self.online_up = True if encoded else self.online_up
-            try:
-                await asyncio.wait_for(self._news.wait(), timeout=self.settings.publish_every_s)
-            except TimeoutError:
-                continue
-            self._news.clear()
-
     async def stop(self, *, within_s: float = 5.0) -> None:
         """Let rounds that are under way end, then drop every owner."""
         self._stopping = True
-        self._news.set()
+        self.online.stop()
         ends = {asyncio.ensure_future(let_go(place)) for place in self.places.values()} | self._ending
         if ends:
             await asyncio.wait(ends, timeout=within_s)
@@ -278,27 +249,3 @@ def contiguous(batch: Iterable[Delivered], next_offset: int) -> tuple[list[LogRe
         fresh.append(one.record)
         next_offset = one.record.offset + 1
     return fresh, True
-
-
-async def in_thread(work: Callable[..., T], *args: object) -> T:
-    """Return what a blocking call returns, from a thread that does not hold up the end of the process."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if not future.done():
-            if error is None:
-                future.set_result(result)  # type: ignore[arg-type]
-            else:
-                future.set_exception(error)
-
-    def call() -> None:
-        try:
-            outcome: tuple[T | None, BaseException | None] = work(*args), None
-        except BaseException as error:
-            outcome = None, error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=call, daemon=True, name=getattr(work, "__name__", "work")).start()
-    return await future

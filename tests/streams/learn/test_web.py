@@ -177,7 +177,7 @@ def test_an_online_store_that_stops_is_seen_and_so_is_its_return(new_redis):
     async def run() -> None:
         own(learning, lambda *args: None)
         await learning.take([deliver(0, 5)])
-        keeping = asyncio.ensure_future(learning.keep_online())
+        keeping = asyncio.ensure_future(learning.online.keep())
         await until(1)
         assert value(health.metrics(), "glimpse_learn_online_failures_total") == 0
         await asyncio.to_thread(server.stop)
