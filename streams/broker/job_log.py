@@ -11,6 +11,7 @@ def log_of_job() -> None:
     """Write the log of a job to standard error."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("streams").setLevel(logging.INFO)
+    logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)  # takes every large batch for a blocked loop
     for handler in logging.getLogger().handlers:
         handler.addFilter(Seldom())
 
