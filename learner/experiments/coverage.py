@@ -24,9 +24,8 @@ REWARDS: Mapping[str, tuple[float, ...]] = {
     "mixed": (0.1, 1.0, 5.0, 0.5, 2.0, 0.2),
 }
 LIKELY = 10  # lists that the new policy draws from in each context
-SPARSE = 10  # lists per context and fewer: these cost most and tell least, so they are measured on a fifth of the logs
-DRAWS = 200  # of the bootstrap, which is measured on fewer logs
-SLOW = 10  # on one log in so many
+DRAWS = 100  # of the bootstrap
+SPARSE, SLOW = 10, 20  # with so few lists per context, what is slow is measured on one log in so many: all of it warns
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,7 @@ class Measured:
     bias_error: float  # its standard error
     covered: float
     warned: float
+    trusted: float  # how often it held the truth when it did not warn; NaN if it always did
     replications: int
 
 
@@ -56,7 +56,9 @@ class Coverage:
         told: dict[str, list[tuple[float, bool, bool]]] = {}
         for replication in range(replications):
             log = world.log(random)
-            for name, (estimate, truth) in world.estimators(log, slow=replication % SLOW == 0).items():
+            for name, (estimate, truth) in world.estimators(
+                log, slow=lists > SPARSE or replication % SLOW == 0
+            ).items():
                 found = estimate()
                 inside = found.low <= truth <= found.high
                 told.setdefault(name, []).append((found.value / truth - 1, inside, bool(found.warnings)))
@@ -66,7 +68,8 @@ class Coverage:
 def _summed(rows: list[tuple[float, bool, bool]]) -> Measured:
     off, inside, warned = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
     error = float(off.std(ddof=1) / np.sqrt(len(off))) if len(off) > 1 else float("nan")
-    return Measured(float(off.mean()), error, float(inside.mean()), float(warned.mean()), len(off))
+    trusted = float(inside[warned == 0].mean()) if (warned == 0).any() else float("nan")
+    return Measured(float(off.mean()), error, float(inside.mean()), float(warned.mean()), trusted, len(off))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from learner.experiments.coverage import LISTS, SPARSE, Coverage
+from learner.experiments.coverage import DRAWS, LISTS, SLOW, SPARSE, Coverage, Measured
 from streams.offline.experiment_report import STYLE, as_html
 
 
@@ -15,9 +15,10 @@ def write_coverage(out: Path, found: Sequence[Coverage], *, replications: int, s
     """Write report.html, table.md and results.json into the folder ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     note = (
-        f"{replications} logs of {LISTS} lists each (a fifth of them with {SPARSE} lists per context or fewer, a tenth "
-        f"for the bootstrap and known chances), UBM users, 95% intervals. In a cell: bias in % ± its standard error, "
-        f"coverage, and ⚠ if most estimates warned. Took {seconds:.0f} s."
+        f"{replications} logs of {LISTS} lists each (with {SPARSE} lists per context or fewer one in {SLOW} of them "
+        f"for the bootstrap of {DRAWS} and for known chances), UBM users, 95% intervals. In a cell: bias in % ± its "
+        f"standard error, how many intervals held the truth, and ⚠ if the estimates warned; if only some of them did, "
+        f"their share and how many of the others held the truth. Took {seconds:.0f} s."
     )
     head, cells = grid(found)
     lines = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells)]
@@ -35,7 +36,13 @@ def grid(found: Sequence[Coverage]) -> tuple[list[str], list[list[str]]]:
         line = [f"{each.lists}", each.reward]
         for name in names:
             one = each.found[name]
-            warned = " ⚠" if one.warned > 0.5 else ""
-            line.append(f"{100 * one.bias:+.1f} ± {100 * one.bias_error:.1f}, {one.covered:.3f}{warned}")
+            line.append(f"{100 * one.bias:+.1f} ± {100 * one.bias_error:.1f}, {one.covered:.3f}{warned(one)}")
         cells.append(line)
     return ["lists per context", "a click is worth", *names], cells
+
+
+def warned(found: Measured) -> str:
+    """Return the mark of estimates that say by themselves that their interval is not to be trusted."""
+    if found.warned in (0.0, 1.0):
+        return " ⚠" if found.warned else ""
+    return f" ⚠ {found.warned:.0%}, else {found.trusted:.3f}"

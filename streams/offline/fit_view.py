@@ -7,7 +7,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from learner.experiments.summary import Mean
+from streams.offline.experiment_report import percent
 from streams.offline.fit import MODELS, Fit, fit
+from streams.offline.gap_map import nearest_cell
 from streams.offline.heat_map import svg_map, terminal_map
 from streams.offline.logs import Logs
 from streams.settings import write_examination
@@ -77,8 +80,29 @@ def verdict(found: Fit) -> list[str]:
         f"scale: divided by {found.factor:.4f}, so that the largest well-observed cell is 1; clicks tell w only up "
         "to a factor, and this one is a convention"
     )
-    lines.append(
-        f"place on the map of `glimpse experiment gap`: w falls like 1/k^{found.steepness:.2f}, γ about "
-        f'{found.level:.2f} once the largest w is 1; what weighting gains there: RESULTS.md, "Should I use weights?"'
-    )
+    lines += where_weights_pay(found)
     return lines + [f"note: {text}" for text in found.notes]
+
+
+def where_weights_pay(found: Fit) -> list[str]:
+    """Return the table's place on the map of `glimpse experiment gap`, and what weights gained there."""
+    cell = nearest_cell(found.steepness, found.level)
+    return [
+        f"place on the map of `glimpse experiment gap`: w falls like 1/k^{found.steepness:.2f}, γ about "
+        f"{found.level:.2f} once the largest w is 1; nearest cell 1/k^{cell.power:g}, {cell.level:g}",
+        f"there UBM-LinUCB, learning from its own lists, had {percent(cell.changing)} clicks over C²UCB after "
+        f"{cell.rounds:,} lists with candidates that change ({surely(cell.changing)}), {percent(cell.fixed)} with "
+        f"always the same ({surely(cell.fixed)}); a log that another ranker ordered gains more: "
+        'RESULTS.md, "Should I use weights?"',
+    ]
+
+
+def surely(lift: Mean) -> str:
+    """Return what a lift with its 95% interval decides.
+
+    >>> surely(Mean(0.04, 0.02)), surely(Mean(0.01, 0.02))
+    ('weights pay', 'undecided')
+    """
+    if lift.half is None or abs(lift.value) <= lift.half:
+        return "undecided"
+    return "weights pay" if lift.value > 0 else "weights cost"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ def means(found: Mapping[Gap, Sequence[Lifts]]) -> dict[Gap, dict[tuple[str, str
 
 
 def write_gap(out: Path, found: Mapping[Gap, Sequence[Lifts]], *, seeds: int, seconds: float) -> None:
-    """Write report.html, gap.svg, table.md and results.json into the folder ``out``."""
+    """Write report.html, gap.svg, table.md, results.json and map.json into the folder ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     summed = means(found)
     rounds = next(iter(found)).rounds
@@ -72,6 +73,7 @@ def write_gap(out: Path, found: Mapping[Gap, Sequence[Lifts]], *, seeds: int, se
         for (name, kind, at), mean in row.items()
     ]
     (out / "results.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    (out / "map.json").write_text(as_map(summed, rounds), encoding="utf-8")
     page = [f"<!doctype html><meta charset=utf-8><title>Gap</title><style>{STYLE}</style><h1>Where weights pay</h1>"]
     page.append(f"<p>{html.escape(note)}</p>")
     page += [f"<h2>{html.escape(title)}</h2>{picture}" for title, picture in pictures]
@@ -79,6 +81,19 @@ def write_gap(out: Path, found: Mapping[Gap, Sequence[Lifts]], *, seeds: int, se
     (out / "report.html").write_text("\n".join(page) + "\n", encoding="utf-8")
     (out / "gap.svg").write_text(pictures[0][1], encoding="utf-8")
     (out / "gap-fixed.svg").write_text(pictures[1][1], encoding="utf-8")
+
+
+def as_map(summed: Mapping[Gap, Mapping[tuple[str, str, int], Mean]], at: int) -> str:
+    """Return the map of tuned α as JSON, a cell per line: what `glimpse fit` looks a table's place up in."""
+    lines = []
+    for power, level in product(POWERS, LEVELS):
+        cell: dict[str, object] = {"power": power, "level": level, "rounds": at}
+        for name, changing in (("changing", True), ("fixed", False)):
+            world = next(w for w in summed if is_cell(w, power, level, changing))
+            mean = summed[world]["ubm-linucb", "tuned", at]
+            cell[name] = [round(mean.value, 5), None if mean.half is None else round(mean.half, 5)]
+        lines.append(json.dumps(cell))
+    return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def titled(changing: bool, kind: str, at: int) -> str:

@@ -9,12 +9,13 @@ from learner.experiments.coverage import REWARDS, ROWS, Coverage
 @pytest.mark.parametrize("reward", REWARDS)
 @pytest.mark.parametrize("lists", ROWS)
 def test_what_is_not_warned_of_is_covered(lists, reward):
-    found = Coverage.measured(lists, reward, 1000).found
-    for name in ("UBM-IPS", "UBM-IPS, CTR_set", "UBM-DR"):
-        measured = found[name]
+    for name, measured in Coverage.measured(lists, reward, 1000).found.items():
         print(lists, reward, name, measured)
-        if measured.warned < 0.5:
-            assert abs(measured.bias) <= 3 * measured.bias_error  # 24 of these are looked at
-            assert 0.93 <= measured.covered <= 0.97
+        quiet = round((1 - measured.warned) * measured.replications)
+        if quiet >= 200:
+            assert abs(measured.bias) <= 3 * measured.bias_error  # 32 of these are looked at
+            assert 0.93 <= measured.trusted <= 0.97
         else:
-            assert lists <= 10
+            assert measured.warned >= 0.9
+        if not 0.93 <= measured.covered <= 0.97:
+            assert measured.warned >= 0.9

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from learner.experiments.coverage import REWARDS, ROWS, SPARSE, Coverage
+from learner.experiments.coverage import REWARDS, ROWS, Coverage
 from learner.experiments.day_one import DayOne, ServedLists, cases, standings
 from learner.experiments.day_one_logs import lifts, play
 from learner.experiments.gap import Gap, Lifts, worlds
@@ -54,11 +54,7 @@ def run_gap(out: Path, *, seeds: int = 10, workers: int = 2, rounds: int = 5000)
 def run_coverage(out: Path, *, replications: int = 1000, workers: int = 2) -> None:
     """Draw logs of known users again and again, and report how often intervals hold the truth."""
     began = time.monotonic()
-    jobs = [
-        (lists, reward, max(replications // 5, 2) if lists <= SPARSE else replications)
-        for lists in ROWS
-        for reward in REWARDS
-    ]
+    jobs = [(lists, reward, replications) for lists in ROWS for reward in REWARDS]
     found = list(played(_coverage, jobs, workers=workers, title="lists per context and rewards"))
     write_coverage(out, found, replications=replications, seconds=time.monotonic() - began)
     _said(out)

@@ -147,7 +147,7 @@ def test_a_guess_stands_in_for_what_was_never_logged(world):
         assert any("was logged in 0 lists of its context or fewer" in text for text in found.warnings)
 
 
-def test_the_bootstrap_is_reflected_at_the_value():
+def test_the_bootstrap_takes_off_the_bias_that_its_draws_show():
     """Draws that lie below the value by a bias put the interval above it by as much."""
     interval = Interval(draws=200, seed=1)
     error, low, high = interval.resampled(10.0, lambda counts: float(9.0 + 0.001 * counts[0]), 50)
@@ -246,4 +246,4 @@ def test_the_bootstrap_agrees_with_the_asymptotic_interval(world):
         plain, drawn = estimator(), estimator(interval=Interval(draws=400, seed=1))
         assert plain.value == drawn.value
         assert drawn.standard_error == pytest.approx(plain.standard_error, rel=0.15)
-        assert (drawn.low, drawn.high) == pytest.approx((plain.low, plain.high), abs=0.6 * plain.standard_error)
+        assert (drawn.low, drawn.high) == pytest.approx((plain.low, plain.high), abs=0.3 * plain.standard_error)

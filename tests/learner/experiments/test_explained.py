@@ -92,9 +92,14 @@ def test_the_steepness_of_a_table_is_found_also_up_to_a_factor():
 
 
 def test_intervals_are_measured_against_a_known_truth():
+    """The long form, 1,000 logs of every row, is in tests/soak."""
     found = Coverage.measured(50, "mixed", 60).found
-    assert abs(found["UBM-IPS"].bias) < 3 * found["UBM-IPS"].bias_error
-    assert found["UBM-IPS"].covered > 0.85
-    assert found["UBM-IPS"].warned < 0.5 < Coverage.measured(3, "1", 10).found["UBM-DR"].warned
+    for name in ("UBM-IPS", "UBM-IPS, CTR_set", "UBM-DR", "UBM-IPS, bootstrap"):
+        assert abs(found[name].bias) < 3 * found[name].bias_error
+        assert found[name].trusted > 0.85
+        assert found[name].warned == 0
+    assert found["lists, π known"].warned == 1
+    sparse = Coverage.measured(3, "1", 10).found
+    assert all(measured.warned == 1 and np.isnan(measured.trusted) for measured in sparse.values())
     world = KnownWorld.of(2, (1.0,) * 6)
     assert 0 < world.truth(sets=True) < world.truth()

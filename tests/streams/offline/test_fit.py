@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from io import StringIO
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ from typer.testing import CliRunner
 
 from learner.click_models import DCM
 from learner.click_models.implied import examination_of
+from learner.experiments.gap import LEVELS, POWERS
 from learner.simulate import Users, browsing_table
 from streams.commands.main import cli
 from streams.offline import run_fit, svg_map
 from streams.offline.fit import fit, scaled
-from streams.offline.fit_view import verdict
+from streams.offline.fit_view import surely, verdict
+from streams.offline.gap_map import gap_cells, nearest_cell
 from streams.offline.logs import LogError, read_logs
 from streams.settings import read_examination
 
@@ -55,7 +58,10 @@ def test_the_users_table_comes_out_and_can_be_set(log, tmp_path):
     said = console.file.getvalue()
     assert "held-out lists, foretold from" in said
     assert "position-only" in said
-    assert "place on the map of" in said
+    assert "nearest cell 1/k^0.25, 0.3" in " ".join(said.split())
+    assert "-0.0 ± 0.1% clicks over C²UCB after 5,000 lists with candidates that change (undecided)" in " ".join(
+        said.split()
+    )
     assert 0.2 < found.steepness < 0.4
     assert found.level == pytest.approx(0.6, abs=0.1)  # of the items shown, on average
     assert "best: ubm, ahead of" in said
@@ -66,6 +72,17 @@ def test_the_users_table_comes_out_and_can_be_set(log, tmp_path):
     assert (tmp_path / "map.svg").read_text().count("<rect") == 10
     assert found.trained_on + found.judged_on == 6000
     assert 900 < found.judged_on < 1500
+
+
+def test_a_table_is_told_what_weights_gained_in_traffic_like_its_own():
+    """The measured map has every cell of the experiment, each with its interval, and a place beyond it has a cell."""
+    assert [(cell.power, cell.level) for cell in gap_cells()] == list(product(POWERS, LEVELS))
+    assert all(lift.half for cell in gap_cells() for lift in (cell.changing, cell.fixed))
+    places = {(1.89, 0.15): (2.0, 0.1), (0.94, 0.35): (1.0, 0.3), (0.0, 1e-9): (0.25, 0.03), (9.0, 1.0): (2.0, 0.3)}
+    for place, cell in places.items():
+        found = nearest_cell(*place)
+        assert (found.power, found.level) == cell
+    assert surely(nearest_cell(2.0, 0.3).changing) == "weights pay"
 
 
 def test_the_model_that_users_follow_is_recommended(log, tmp_path):
