@@ -10,7 +10,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import NoOffsetForPartitionError
 
 from streams.broker.clients import consumer, end_joining, hand_out_parked
-from streams.broker.port import GroupOffset
+from streams.broker.lean_records import read_lean
+from streams.broker.port import Fetched, GroupOffset
 from streams.settings import Settings
 
 ANSWER_MS = 10_000  # for one question to the broker
@@ -26,6 +27,7 @@ class KafkaLogConsumer:
     def __init__(self, settings: Settings, **options: Any) -> None:
         self._settings = settings
         self._consumer = consumer(settings, **options)
+        read_lean(self._consumer)
         self._asker: KafkaConsumer | None = None
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
@@ -34,9 +36,9 @@ class KafkaLogConsumer:
         self._consumer.assign(wanted)
         self._consumer.seek_to_beginning(*wanted)
 
-    def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Any]]:
+    def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Fetched]]:
         """Return records that came."""
-        found: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=timeout_ms)
+        found: Mapping[TopicPartition, Sequence[Fetched]] = self._consumer.poll(timeout_ms=timeout_ms)
         return found
 
     def position(self, place: TopicPartition) -> int | None:
@@ -93,7 +95,7 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
         """Note that what was assigned may not be any more."""
         self._moved = True
 
-    def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Any]]:
+    def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Fetched]]:
         """Return records that came; none while a partition has no place to be read from."""
         hand_out_parked(self._consumer)
         try:

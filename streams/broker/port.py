@@ -32,14 +32,23 @@ class GroupOffset(NamedTuple):
     metadata: str
 
 
+class Fetched(NamedTuple):
+    """One record as a reader gets it; it has the fields of a LogRecord, and may stand for it."""
+
+    offset: int
+    timestamp: int  # ms since 1970
+    key: bytes | None
+    value: bytes | None
+
+
 class LogConsumer(Protocol):
     """A reader of committed records, of partitions that it was told."""
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
         """Read these partitions, each from its beginning unless sought."""
 
-    def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Any]]:
-        """Return records that came, each with offset, timestamp, key and value."""
+    def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Fetched]]:
+        """Return records that came."""
 
     def position(self, place: TopicPartition) -> int | None:
         """Return the offset that is read next, beyond markers, if it is known."""
