@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 from streams.client import EventWriter
 from streams.ranker import Ranker, SnapshotMissing
 from streams.settings import Settings, load
-from streams.split import bucket_of
+from streams.split import Split
 
-SHARES = {"ubm": 0.45, "c2ucb": 0.45, "control": 0.1}  # buckets of glimpse.toml; another salt draws other users
-SALT = "autumn"
 SIZE, DIM = 12, 10
 
 
@@ -42,12 +40,13 @@ class Recommender:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.split = Split.of(settings)  # by the weights in glimpse.toml
         self.events = EventWriter(settings)
         self.rankers: dict[str, Ranker] = {}
 
     def show(self, user_id: str, session_id: str, items: NDArray[np.int64], contexts: NDArray[np.float64]) -> Shown:
         """Return the list for a user from candidates in the service's own order."""
-        bucket = bucket_of(user_id, SHARES, salt=SALT)
+        bucket = self.split.bucket_of(user_id)
         ranker = None if bucket == "control" else self.ranker(bucket)
         if ranker is None:
             rows, version = np.arange(SIZE), (0, -1)  # nobody's model: the service's own order

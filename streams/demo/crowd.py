@@ -14,7 +14,7 @@ from schemas.records import Click, Impression
 from streams.events import Event
 from streams.rank.job import Ranker
 from streams.settings import Bucket
-from streams.split import bucket_of
+from streams.split import Split
 
 DIM, POSITIONS = 10, 10
 ITEMS, CANDIDATES = 5000, 2000
@@ -72,8 +72,7 @@ class Crowd:
             items=ITEMS,
             candidates=CANDIDATES,
         )
-        self._names = sorted(names)
-        self._seed = seed
+        self._split = Split({"": dict.fromkeys(names, 1.0)}, salt=f"demo {seed}")
         self._lists = 0
         self._coming: list[tuple[int, int, Event]] = []  # by time of arrival
         self._numbered = 0
@@ -98,7 +97,7 @@ class Crowd:
     def _visit(self, rankers: Mapping[str, Ranker], at_ms: int) -> Visit:
         random, world = self._random, self.world
         user = f"u{random.integers(1_000_000)}"
-        bucket = bucket_of(user, self._names, salt=f"demo {self._seed}")
+        bucket = self._split.bucket_of(user)
         items, contexts = world.visit(random)
         if bucket == RANDOM:
             rows, version = random.permutation(len(items))[:POSITIONS], (0, -1)

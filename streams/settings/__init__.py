@@ -6,6 +6,7 @@ from streams.settings.examination import ExaminationError, read_examination, wri
 from streams.settings.load import load
 from streams.settings.settings import Settings
 from streams.settings.sources import read_secret
+from streams.settings.split import SplitSettings
 from streams.settings.topics import EVENTS, TOPICS, Topics
 from streams.settings.up import UP_FOLDER, write_running
 
@@ -17,6 +18,7 @@ __all__ = [
     "ExaminationError",
     "Settings",
     "SettingsError",
+    "SplitSettings",
     "Topics",
     "load",
     "read_examination",

@@ -35,6 +35,8 @@ class Bucket:
     context_scale: float = 1.0
     reward_scale: float = 1.0
     epoch: int = 1
+    weight: float = 1.0  # its share of the users, in proportion to the others of its namespace
+    namespace: str = ""  # the experiment it takes part in; users are split anew in each
 
     def __post_init__(self) -> None:
         check_name("buckets", self.name)
@@ -43,6 +45,8 @@ class Bucket:
         check_count(at + "dim", self.dim, least=0 if self.algorithm == "pbm-ucb" else 1, most=4096)
         check_count(at + "positions", self.positions, least=1, most=MAX_POSITIONS)
         check_count(at + "epoch", self.epoch, least=1, most=2**31 - 1)
+        check_number(at + "weight", self.weight, least=0, most=1e9)
+        check_name(at + "namespace", self.namespace, least=0)
         check_number(at + "context_scale", self.context_scale, above=0)
         check_number(at + "reward_scale", self.reward_scale, above=0)
         if self.alpha is not None:

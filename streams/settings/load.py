@@ -17,6 +17,7 @@ from streams.settings.checks import (
 from streams.settings.examination import ExaminationError, read_examination
 from streams.settings.settings import Settings
 from streams.settings.sources import SECRETS, from_environment, from_toml
+from streams.settings.split import split_of
 from streams.settings.up import running_servers
 
 
@@ -30,18 +31,19 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> S
     kinds = {
         part.name: {"int": int, "float": float}.get(str(part.type), str)
         for part in fields(Settings)
-        if part.name not in ("buckets", *SECRETS)
+        if part.name not in ("buckets", "split", *SECRETS)
     }
     values: dict[str, Any] = {}
     if chosen is not None or file.exists():
         bucket_keys = [part.name for part in fields(Bucket) if part.name != "name"]
-        values = from_toml(file, (*kinds, "buckets"), bucket_keys)
+        values = from_toml(file, (*kinds, "buckets", "split"), bucket_keys)
     origins = dict.fromkeys(values, f"{file.name}: ")
     stated = from_environment(environ, kinds)
     origins |= dict.fromkeys(stated, "GLIMPSE_")
     try:
         buckets = {name: bucket_of(name, table) for name, table in values.pop("buckets", {}).items()}
-        return Settings(**(running_servers() | values | stated), buckets=buckets)
+        split = split_of(values.pop("split", {}))
+        return Settings(**(running_servers() | values | stated), buckets=buckets, split=split)
     except SettingsError as error:
         origin = origins.get(error.key.partition(".")[0], "")
         key = error.key.upper() if origin == "GLIMPSE_" else error.key

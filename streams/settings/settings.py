@@ -19,6 +19,7 @@ from streams.settings.checks import (
     check_servers,
 )
 from streams.settings.sources import PATHS
+from streams.settings.split import SplitSettings
 
 SECURITY = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -32,6 +33,7 @@ class Settings:
     kafka: str = "127.0.0.1:9092"
     redis: str | None = None  # redis://host:port/db, rediss:// for TLS
     buckets: Mapping[str, Bucket] = field(default_factory=dict)
+    split: SplitSettings = field(default_factory=SplitSettings)
     wait_s: float = 600.0  # a list closes so long after it was shown
     lateness_s: float = 600.0  # and takes corrections so much longer
     future_s: float = 300.0  # an event may be dated so far after its record
@@ -80,6 +82,7 @@ class Settings:
         for name, bucket in self.buckets.items():
             if bucket.name != name:
                 raise SettingsError(f"buckets.{name}", bucket.name, f"must be a bucket called {name}")
+        self.split.check_buckets(self.buckets)
         for key in PATHS:
             check_file(key, getattr(self, key))
         self._check_kafka_security()

@@ -1,5 +1,5 @@
 """Who sees which bucket."""
 
-from streams.split.users import bucket_of
+from streams.split.split import Split, UnknownNamespace
 
-__all__ = ["bucket_of"]
+__all__ = ["Split", "UnknownNamespace"]

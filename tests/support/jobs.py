@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from streams.settings import Bucket, Settings
@@ -20,8 +20,10 @@ def write_toml(settings: Settings, file: Path) -> Path:
     lines = []
     for part in fields(Settings):
         value = getattr(settings, part.name)
-        if part.name != "buckets" and value is not None:
+        if part.name not in ("buckets", "split") and value is not None:
             lines.append(f"{part.name} = {json.dumps(value)}")
+    chosen = {key: value for key, value in asdict(settings.split).items() if value is not None}
+    lines += ["[split]", *(f"{key} = {json.dumps(value)}" for key, value in chosen.items())]
     for name, bucket in settings.buckets.items():
         lines.append(f"\n[buckets.{json.dumps(name)}]")
         for part in fields(Bucket):

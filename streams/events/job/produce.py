@@ -16,7 +16,7 @@ from streams.events.events import Event, click_of, impression_of
 from streams.events.job.foreign import PRODUCED
 from streams.events.job.writer import EventWriter
 from streams.settings import Bucket, Settings
-from streams.split import bucket_of
+from streams.split import Split
 
 USERS = 1000
 LISTS_A_SESSION = 3
@@ -90,13 +90,15 @@ def simulated_events(
     """
     if not settings.buckets:
         raise ValueError("no buckets to simulate lists for; add [buckets.NAME] to glimpse.toml")
+    split = Split.of(settings)
+    namespaces = list(split.weights)
     random = np.random.default_rng(seed)
     tastes = {name: _direction(random, bucket.dim) for name, bucket in sorted(settings.buckets.items())}
     run = f"{random.integers(1 << 32):08x}-{int(clock() * 1000):x}"  # ids must differ between two runs
     for number in range(lists):
         session = number // LISTS_A_SESSION
         user_id = f"user-{session % USERS}"
-        bucket = settings.buckets[bucket_of(user_id, list(settings.buckets))]
+        bucket = settings.buckets[split.bucket_of(user_id, namespaces[number % len(namespaces)])]
         shown = _list(
             bucket, random, at_ms=int(clock() * 1000), names=(f"{run}-{number}", f"{run}-s{session}", user_id)
         )

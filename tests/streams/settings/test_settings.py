@@ -185,6 +185,19 @@ BAD_FILES = {
     "a number of 5,000 digits": ("wait_s = " + "9" * 5_000, "is not TOML: Exceeds the limit"),
     "a number beyond every float": ("wait_s = 0x" + "f" * 5_000, "wait_s = a number too large to show"),
     "no name of a file": ('kafka_password_file = "\\u0000"', "cannot be read"),
+    "a split that is no table": ("split = 3", "split = 3: must be a table [split]"),
+    "a misspelt key of the split": ("[split]\nsallt = 's'", "split.sallt = 's': no such key; did you mean salt?"),
+    "a salt that is no text": ("[split]\nsalt = 3", "split.salt = 3: must be text"),
+    "a holdout of all": ("[split]\nholdout = 1.0", "split.holdout = 1.0: must be a number at least 0 and at most 0.9"),
+    "a holdout without a bucket": ("[split]\nholdout = 0.1", "split.holdout_bucket = None: a holdout needs one"),
+    "a holdout's bucket that is not there": (
+        "[split]\nholdout_bucket = 'contrl'\n[buckets.control]",
+        "split.holdout_bucket = 'contrl': no such bucket; did you mean control?",
+    ),
+    "sticky as text": ("[split]\nsticky = 'yes'", "split.sticky = 'yes': must be true or false"),
+    "a ranking bucket that is no name": ("[split]\nsame_ranking = 1", "must be the name of a bucket"),
+    "a negative weight": ("[buckets.a]\nweight = -1", "buckets.a.weight = -1: must be a number at least 0"),
+    "nobody takes users": ("[buckets.a]\nweight = 0", "buckets.a.weight = 0: one bucket of each namespace must be"),
     "a bucket with a strange name": ('[buckets."@samples-0"]\n', "buckets = '@samples-0': must be made of letters"),
 }
 
