@@ -32,6 +32,7 @@ class Commit:
     dismissed_before: int = NEVER  # clicks without a list that could not be shown later than this are out
     time_ms: int = NEVER  # what time it was at least
     ledger: Ledger = field(default_factory=Ledger)
+    held_from: tuple[int, int] | None = None  # what lists refused, from this one and this click on, is not written
     rules: Mapping[str, bytes] = field(default_factory=dict)  # by hash, where the commit of an older version held them
     problem: str = ""  # why no join may go on from here
 
@@ -44,13 +45,15 @@ class Commit:
         self, topic_ids: tuple[str, str] = ("", ""), *, most_bytes: int = MAX_METADATA_BYTES
     ) -> tuple[tuple[int, str], tuple[int, str]]:
         """Return offset and metadata for the impressions and for the clicks partition."""
-        shared = {
+        shared: dict[str, object] = {
             "lists": self.lists_from,
             "emitted": self.emitted_before,
             "dismissed": self.dismissed_before,
             "time": self.time_ms,
             "ledger": list(self.ledger.counts().values()),
         }
+        if self.held_from is not None:
+            shared["held"] = self.held_from
         return (
             _encode(self.impressions, topic_ids[0], shared, most_bytes),
             _encode(self.clicks, topic_ids[1], {}, most_bytes),
@@ -72,8 +75,9 @@ class Commit:
             if first["v"] == 1:
                 return cls(**decode_first((impressions[0], first), (clicks[0], second))), ids
             shared = first["lists"], first["emitted"], first["dismissed"], first["time"]
-            ledger = Ledger(*first["ledger"])
-            return cls(_decode(impressions[0], first), _decode(clicks[0], second), *shared, ledger), ids
+            ledger, held = Ledger(*first["ledger"]), first.get("held")
+            held_from = None if held is None else (held[0], held[1])
+            return cls(_decode(impressions[0], first), _decode(clicks[0], second), *shared, ledger, held_from), ids
         except (LookupError, TypeError, ValueError) as error:
             if isinstance(error, BadCommit):
                 raise

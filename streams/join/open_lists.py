@@ -38,6 +38,14 @@ class Shown(NamedTuple):
     until: Ints  # the floor up to which each holds its id
 
 
+class RefusedClick(NamedTuple):
+    """A click that its list refuses."""
+
+    list_offset: int
+    number: int  # among those that were offered
+    reason: str
+
+
 class OpenLists:
     """Every list that may still change, by impression id; a list's code is its slot and the number of its columns.
 
@@ -45,8 +53,8 @@ class OpenLists:
     lists of both eras are corrected and written as what they were accepted for.
     """
 
-    def __init__(self, eras: Iterable[JoinRules], *, outbox: Outbox, ledger: Ledger, clicks_topic: str) -> None:
-        self._outbox, self._ledger, self._clicks_topic = outbox, ledger, clicks_topic
+    def __init__(self, eras: Iterable[JoinRules], *, outbox: Outbox, ledger: Ledger) -> None:
+        self._outbox, self._ledger = outbox, ledger
         rules = list(eras)
         horizon_ms = max(one.horizon_ms for one in rules)
         self._limits = list(dict.fromkeys(limits for one in rules for limits in one.accept.limits))
@@ -175,23 +183,26 @@ class OpenLists:
         slot, number = divmod(code, len(self._columns))
         return self._columns[number], slot
 
-    def click(self, clicks: Clicks) -> NDArray[np.bool_]:
-        """Give each click to the first list of its id that was open to it; return which found one."""
+    def click(self, clicks: Clicks) -> tuple[NDArray[np.bool_], list[RefusedClick]]:
+        """Give each click to the first list of its id that was open to it; return which found one, and refusals."""
         find = self._known.get
         codes = np.array([find(name, REFUSED) for name in clicks.ids], np.int64)
-        taken = np.zeros(len(codes), np.bool_)
+        taken, refused = np.zeros(len(codes), np.bool_), list[RefusedClick]()
         for number in range(len(self._columns)):
             members = np.flatnonzero((codes >= 0) & (codes % len(self._columns) == number))
             if len(members):
-                self._offer(number, members, codes[members], clicks, taken)
+                refused += self._offer(number, members, codes[members], clicks, taken)
         if self._again:
             for index in np.flatnonzero(~taken).tolist():
                 for code in self._again.get(clicks.ids[index], ()):
                     if not taken[index]:
-                        self._offer(code % len(self._columns), np.array([index]), np.array([code]), clicks, taken)
-        return taken
+                        at = np.array([index]), np.array([code])
+                        refused += self._offer(code % len(self._columns), *at, clicks, taken)
+        return taken, sorted(refused)
 
-    def _offer(self, number: int, indices: Ints, codes: Ints, clicks: Clicks, taken: NDArray[np.bool_]) -> None:
+    def _offer(
+        self, number: int, indices: Ints, codes: Ints, clicks: Clicks, taken: NDArray[np.bool_]
+    ) -> list[RefusedClick]:
         columns, slots = self._columns[number], (codes // len(self._columns)).astype(np.int32)
         shown_at = columns.shown_at[slots]
         is_open = (shown_at >= clicks.floor[indices]) & (shown_at <= clicks.latest[indices])
@@ -202,14 +213,16 @@ class OpenLists:
         foreign = (session != columns.session[slots]) & (session != ANY_SESSION)
         bad = foreign | (clicks.position[indices] > columns.size[slots])
         bad |= clicks.reward[indices] > self._limits[number].reward_scale
+        refused = list[RefusedClick]()
         if bad.any():
-            self._ledger.dead_clicks += int(bad.sum())
             for at in np.flatnonzero(bad).tolist():
-                reason = self._why(number, int(slots[at]), clicks, int(indices[at]), foreign=bool(foreign[at]))
-                self._outbox.refuse(self._clicks_topic, clicks.records[indices[at]], f"{reason}; check the producer")
+                index, slot = int(indices[at]), int(slots[at])
+                reason = self._why(number, slot, clicks, index, foreign=bool(foreign[at]))
+                refused.append(RefusedClick(int(columns.offset[slot]), index, f"{reason}; check the producer"))
             indices, slots = indices[~bad], slots[~bad]
         if len(indices):
             self._take(number, slots, clicks, indices)
+        return refused
 
     def _why(self, number: int, slot: int, clicks: Clicks, index: int, *, foreign: bool) -> str:
         size = self._columns[number].size[slot]

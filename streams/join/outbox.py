@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,14 @@ from schemas.records import DeadLetter, SampleBatch
 from streams.logs import LogRecord, cut_to_fit
 
 ENTRY_BYTES = 128  # of a record beside what it carries: topic, offsets, lengths, the broker's own
+
+
+class HeldLetter(NamedTuple):
+    """A refused click that finds no room yet; held in the order of the lists that refused them, then of the clicks."""
+
+    list_offset: int
+    click_offset: int
+    letter: DeadLetter
 
 
 class Outbox:
@@ -26,30 +36,52 @@ class Outbox:
         self.partition, self._most_bytes = partition, most_bytes
         self.muted = False
         self.bytes = 0  # about, of all that waits here
+        self.limit: int | None = None  # of these bytes
+        self.held: deque[HeldLetter] = deque()  # one list may refuse more early clicks at once than a transaction holds
         self.samples: list[SampleBatch] = []
         self.dead_letters: list[DeadLetter] = []
         self.late_clicks: list[LogRecord] = []
         self.click_delays: list[NDArray[np.int64]] = []
         self.early_clicks = self.orphan_clicks = 0
 
-    def refuse(self, topic: str, record: LogRecord, reason: str, *, unheard: bool = False) -> None:
-        """Write a dead letter, cut to fit; ``unheard`` ones even when muted."""
-        if unheard or not self.muted:
-            letter = DeadLetter(
-                topic, self.partition, record.offset, record.timestamp, record.key, record.value, reason
-            )
-            letter = cut_to_fit(letter, max_bytes=self._most_bytes)
-            self.dead_letters.append(letter)
-            self.bytes += len(letter.key or b"") + len(letter.value or b"") + len(letter.reason) + ENTRY_BYTES
+    @property
+    def full(self) -> bool:
+        """Whether a letter that can wait must wait."""
+        return bool(self.held) or (self.limit is not None and self.bytes >= self.limit)
 
-    def late(self, topic: str, clicks: Iterable[LogRecord], *, unheard: bool = False) -> None:
-        """Write clicks that no list can take; ``unheard`` ones even when muted."""
-        if self.muted and not unheard:
+    def refuse(self, topic: str, record: LogRecord, reason: str) -> None:
+        """Write a dead letter, cut to fit."""
+        if not self.muted:
+            self._write(self._letter(topic, record, reason))
+
+    def hold(self, list_offset: int, topic: str, record: LogRecord, reason: str) -> None:
+        """Keep the letter of a click that the list at ``list_offset`` refused until there is room; muted or not."""
+        self.held.append(HeldLetter(list_offset, record.offset, self._letter(topic, record, reason)))
+
+    def release(self, most_bytes: int | None) -> int:
+        """Write the first of the held letters, about so many bytes, one at least; return how many."""
+        before, count = self.bytes, 0
+        while self.held and (not count or most_bytes is None or self.bytes - before < most_bytes):
+            self._write(self.held.popleft().letter)
+            count += 1
+        return count
+
+    def _letter(self, topic: str, record: LogRecord, reason: str) -> DeadLetter:
+        letter = DeadLetter(topic, self.partition, record.offset, record.timestamp, record.key, record.value, reason)
+        return cut_to_fit(letter, max_bytes=self._most_bytes)
+
+    def _write(self, letter: DeadLetter) -> None:
+        self.dead_letters.append(letter)
+        self.bytes += len(letter.key or b"") + len(letter.value or b"") + len(letter.reason) + ENTRY_BYTES
+
+    def late(self, topic: str, clicks: Iterable[LogRecord]) -> None:
+        """Write clicks that no list can take."""
+        if self.muted:
             return
         for click in clicks:
             size = len(click.key or b"") + len(click.value or b"")
             if size > self._most_bytes:  # it came in before there was a limit, and may be too large to be written again
-                self.refuse(topic, click, f"late, and too large for a late click: {size} bytes", unheard=unheard)
+                self.refuse(topic, click, f"late, and too large for a late click: {size} bytes")
             else:
                 self.late_clicks.append(click)
                 self.bytes += size + ENTRY_BYTES

@@ -7,8 +7,11 @@ how far an event may lie ahead of its record) those at the event's own offset. S
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from schemas.codec import MAX_BYTES
 from schemas.json_text import parse_json
@@ -91,3 +94,10 @@ class LogEras(NamedTuple):
         ends = [*self.starts[1:], None]
         found = [end for end, rules in zip(ends, self.rules, strict=True) if rules.first and end is not None]
         return found[-1] if found else 0
+
+
+def parts(offsets: NDArray[np.int64], starts: Iterable[int]) -> Iterator[slice]:
+    """Yield the parts of a batch between which other rules begin, or something else does."""
+    if len(offsets):
+        cuts = sorted({int(np.searchsorted(offsets, start)) for start in starts} | {0, len(offsets)})
+        yield from map(slice, cuts, cuts[1:])

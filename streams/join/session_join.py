@@ -7,7 +7,8 @@ closed by whatever clock or reread after a restart changes when a sample appears
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from streams.join.ledger import Ledger
 from streams.join.log_part import NEVER, LogPart
 from streams.join.open_lists import REFUSED, OpenLists, Shown
 from streams.join.outbox import Outbox
-from streams.join.rules import JoinRules
+from streams.join.rules import JoinRules, parts
 from streams.logs import LogRecord
 
 Ints = NDArray[np.int64]
@@ -74,7 +75,7 @@ class SessionJoin:
         everything = [*eras.impressions.rules, *eras.clicks.rules]
         self._outbox = Outbox(partition=partition, most_bytes=max(one.accept.most_bytes for one in everything))
         self._list_bytes = max(list_bytes(b.positions, b.dim) for one in everything for b in one.accept.buckets)
-        self._lists = OpenLists(everything, outbox=self._outbox, ledger=self.ledger, clicks_topic=clicks_topic)
+        self._lists = OpenLists(everything, outbox=self._outbox, ledger=self.ledger)
         self._numbers = {one.hash: self._lists.columns_of(one) for one in everything}
         self._waiting = WaitingClicks()
         self.rebuilding = self._outbox.muted = True
@@ -87,7 +88,7 @@ class SessionJoin:
         """Take in records of the impressions log; ``next_offset`` is where reading goes on, markers passed."""
         self.ledger.impressions += len(records)
         times = self._advance(self.impressions, self._resume.impressions, records, next_offset)
-        for part in _parts(times.offset, (*self.impressions.eras.starts, self._resume.lists_from)):
+        for part in parts(times.offset, (*self.impressions.eras.starts, self._resume.lists_from)):
             self._show(records[part], times.pick(part))
         self._end_rebuild()
 
@@ -139,7 +140,7 @@ class SessionJoin:
         """Take in records of the clicks log; a click whose list has not come waits for it."""
         self.ledger.clicks += len(records)
         times = self._advance(self.clicks, self._resume.clicks, records, next_offset)
-        for part in _parts(times.offset, self.clicks.eras.starts):
+        for part in parts(times.offset, self.clicks.eras.starts):
             self._click(records[part], times.pick(part))
         self._end_rebuild()
 
@@ -176,11 +177,18 @@ class SessionJoin:
     def _match(self, names: Iterable[str]) -> None:
         waited = [click for name in names if name in self._waiting for click in self._waiting.take(name)]
         if waited:
-            self._outbox.early(self._offer(Clicks.of(waited)))
+            self._outbox.early(self._offer(Clicks.of(waited), waited=True))
 
-    def _offer(self, clicks: Clicks) -> int:
+    def _offer(self, clicks: Clicks, *, waited: bool = False) -> int:
         """Give clicks to their lists, keep those that have none, and return how many found one."""
-        found = self._lists.click(clicks)
+        found, refused = self._lists.click(clicks)
+        for list_offset, index, reason in refused:
+            record = clicks.records[index]
+            if self._must_hold((list_offset, record.offset), waited=waited):
+                self._outbox.hold(list_offset, self._topics[1], record, reason)
+            else:
+                self.ledger.dead_clicks += 1
+                self._outbox.refuse(self._topics[1], record, reason)
         if not found.all():
             clicks = clicks.pick(~found)
             # No list can come any more that was shown before the floor of the clicks log at the click, or so early that
@@ -189,8 +197,20 @@ class SessionJoin:
             gone = clicks.pick(hopeless)
             self._late(gone.records, gone.ids)
             self._waiting.add(clicks.pick(~hopeless))
-        self.ledger.waiting = len(self._waiting)
+        self._count_waiting()
         return int(found.sum())
+
+    def _must_hold(self, at: tuple[int, int], *, waited: bool) -> bool:
+        """Return whether a letter waits for room, or waited for it when the commit was made.
+
+        Nothing is fed while some wait: so those not out are all that the last lists refused, from one of them on.
+        """
+        if self.rebuilding:
+            return self._resume.held_from is not None and at >= self._resume.held_from
+        return waited and self._outbox.full
+
+    def _count_waiting(self) -> None:
+        self.ledger.waiting = len(self._waiting) + len(self._outbox.held)
 
     def _late(self, records: list[Any], ids: list[str]) -> None:
         if records:
@@ -215,22 +235,20 @@ class SessionJoin:
         """What time it is at least, by the stamps of both logs and by what the commit said; NEVER if nobody knows."""
         return max(self._time_ms, self.impressions.latest, self.clicks.latest)
 
-    @property
-    def pending_bytes(self) -> int:
-        """About how much the next checkpoint must write already; feed no more once this is what one may hold."""
-        return self._outbox.bytes
-
     def room_for(self, records: Sequence[LogRecord], most_bytes: int) -> int:
         """Return how many of ``records`` may be fed before a checkpoint of ``most_bytes``: all, half of them, …, none.
 
-        Each may become a dead letter or correct a list. One is always allowed when nothing is pending.
+        Each may become a dead letter or correct a list. One may come when nothing is pending, none while letters wait.
         """
-        room = most_bytes - self.pending_bytes
+        self._outbox.limit = most_bytes
+        if self._outbox.held:
+            return 0
+        room = most_bytes - self._outbox.bytes
         sizes = [len(record.key or b"") + len(record.value or b"") for record in records]
         count = len(records)
         while count and sum(sizes[:count]) + count * 2 * self._list_bytes > room:
             count //= 2
-        return count or int(bool(records) and not self.pending_bytes)
+        return count or int(bool(records) and not self._outbox.bytes)
 
     def checkpoint(self, clock_ms: int, *, most_bytes: int | None = None) -> Checkpoint:
         """Close what was shown before ``clock_ms`` − wait; return what is to be written, and where it stands.
@@ -240,8 +258,11 @@ class SessionJoin:
         """
         if self.rebuilding:
             raise ValueError("a join must reread all that was processed before it can go on")
+        outbox = self._outbox
+        self.ledger.dead_clicks += outbox.release(self._room(most_bytes))
         self._settle(clock_ms - self._wait_ms, most_bytes)
         first_click = min(self._lists.first_click(), self._waiting.first_offset(self.clicks.offset))
+        first_click = min([first_click, *(one.click_offset for one in outbox.held)])
         clicks = self.clicks.place_before(first_click)
         lists_from = self._lists.first_list(clicks.offset, self.impressions.offset)
         impressions = self.impressions.place_to_judge_from(lists_from)
@@ -253,8 +274,9 @@ class SessionJoin:
             self._dismissed_before,
             self.time_ms,
             replace(self.ledger),
+            outbox.held[0][:2] if outbox.held else None,
         )
-        outbox, rules = self._outbox, self._eras.unwritten()
+        rules = self._eras.unwritten()
         delays = np.concatenate(outbox.click_delays) if outbox.click_delays else np.zeros(0, np.int64)
         counts = outbox.early_clicks, outbox.orphan_clicks
         checkpoint = Checkpoint(outbox.samples, outbox.dead_letters, outbox.late_clicks, commit, delays, *counts, rules)
@@ -268,7 +290,7 @@ class SessionJoin:
             dismiss_before = min(dismiss_before, self._resume.dismissed_before)
         gone, dismissed = self._waiting.dismiss(dismiss_before, self._room(most_bytes))
         self._late([click.record for click in gone], [click.impression_id for click in gone])
-        self.ledger.waiting = len(self._waiting)
+        self._count_waiting()
         forget_before = min(self.impressions.floor, self.clicks.floor)
         if not self.rebuilding:
             self._dismissed_before = max(self._dismissed_before, dismissed)
@@ -280,7 +302,7 @@ class SessionJoin:
         self._lists.forget(min(forget_before, self._emitted_before), self.impressions.floor)
 
     def _room(self, most_bytes: int | None) -> int | None:
-        return None if most_bytes is None else max(0, most_bytes - self.pending_bytes)
+        return None if most_bytes is None else max(0, most_bytes - self._outbox.bytes)
 
     def _advance(self, log: LogClock, part: LogPart, records: Sequence[LogRecord], next_offset: int | None) -> Times:
         offsets = np.array([record.offset for record in records], np.int64)
@@ -318,14 +340,8 @@ class SessionJoin:
         self.impressions.floor = max(self.impressions.floor, resume.impressions.floor)
         self.clicks.floor = max(self.clicks.floor, resume.clicks.floor)
         self._settle(self._emitted_before)
+        self._outbox.held = deque(sorted(self._outbox.held))
         for name, count in resume.ledger.counts().items():
             setattr(self.ledger, name, count)
         self._dismissed_before = resume.dismissed_before
         self.rebuilding = self._outbox.muted = False
-
-
-def _parts(offsets: Ints, starts: Iterable[int]) -> Iterator[slice]:
-    """Yield the parts of a batch between which others rules begin, or something else does."""
-    if len(offsets):
-        cuts = sorted({int(np.searchsorted(offsets, start)) for start in starts} | {0, len(offsets)})
-        yield from map(slice, cuts, cuts[1:])

@@ -1,4 +1,4 @@
-"""Any number of simulated runs: GLIMPSE_SEEDS=100000 make soak; a seed that fails is printed, and replays."""
+"""Any number of simulated runs: SIMULATION_SEEDS=100000 make soak; a seed that fails is printed, and replays."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 PROGRAM = Path(__file__).parents[1] / "support" / "simulate.py"
-FIRST, SEEDS, STEP = 1_000, int(os.environ.get("GLIMPSE_SEEDS", "20000")), 500  # those below are in make test
+FIRST, SEEDS, STEP = 1_000, int(os.environ.get("SIMULATION_SEEDS", "20000")), 500  # those below are in make test
 
 
 def test_many_runs_are_exact_and_come_to_rest():

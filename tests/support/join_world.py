@@ -48,6 +48,7 @@ class Reader:
         self.samples, self.dead, self.late = Counter(), Counter(), Counter()
         self.eras: list[Era] = []
         self.silences: dict[str, list[tuple[int, int]]] = {"impressions": [], "clicks": []}
+        self.most_bytes = (1, 1 << 30)[len(clicks) % 2]  # of a checkpoint: letters wait for room, or never
         self.restart(3)
 
     def restart(
@@ -79,6 +80,8 @@ class Reader:
             records = [record for record in records if record.offset < self.parts[name].processed]
             if not records:
                 self.next[name] = max(self.next[name], self.parts[name].processed)
+        elif not self.join.room_for(records, self.most_bytes):
+            return
         if records:
             self.next[name] = records[-1].offset + 1
         getattr(self.join, f"add_{name}")(records, self.next[name])
@@ -135,7 +138,8 @@ class Reader:
                 getattr(self, step)(number)
 
     def finish(self) -> None:
-        self.rebuild()
+        self.most_bytes = 1 << 30
+        self.checkpoint(0)
         for name, log in self.logs.items():
             self.feed(name, len(log))
         self.quiet(3, dict.fromkeys(self.logs, FOREVER))

@@ -74,13 +74,17 @@ class JoinMetrics:
         self._commits = counter("commits_total", "Transactions committed.")
         self._failures = counter("failures_total", "Times it began again from the commits.")
         self._seconds = histogram("commit_seconds", "How long a transaction took.")
+        self._largest = gauge("largest_commit_bytes", "Bytes of records in the largest transaction so far.")
+        self._largest_bytes = 0
         self._reasons: set[str] = set()
         self._last: dict[int, dict[str, int]] = {}  # the ledger of each partition as it was counted
 
-    def committed(self, seconds: float) -> None:
+    def committed(self, seconds: float, record_bytes: int) -> None:
         """Note a transaction."""
         self._commits.inc()
         self._seconds.observe(seconds)
+        self._largest_bytes = max(self._largest_bytes, record_bytes)
+        self._largest.set(self._largest_bytes)
 
     def failed(self) -> None:
         """Note that it began again."""

@@ -94,6 +94,11 @@ class Pending(NamedTuple):
     entries: Entries
     records: list[Outgoing]
 
+    @property
+    def record_bytes(self) -> int:
+        """The bytes of all keys and values."""
+        return sum(len(record.key or b"") + len(record.value or b"") for record in self.records)
+
 
 class PartitionJoin:
     """The join of one partition with its two logs."""

@@ -39,9 +39,9 @@ class JoinWatch:
         """Note a partition that has come here, and its ledger so far."""
         self.figures.opened(partition, ledger)
 
-    def committed(self, checkpoints: Mapping[int, Checkpoint], seconds: float) -> None:
+    def committed(self, checkpoints: Mapping[int, Checkpoint], *, seconds: float, record_bytes: int) -> None:
         """Note a transaction."""
-        self.figures.committed(seconds)
+        self.figures.committed(seconds, record_bytes)
         for partition, checkpoint in checkpoints.items():
             partition_join = self._joins[partition]
             now_ms = int(time.time() * 1000)

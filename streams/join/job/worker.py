@@ -276,7 +276,9 @@ class JoinJob:
         self._writer.write(chain.from_iterable(one.records for one in pending.values()), offsets, self._member)
         seconds = self._now() - started
         self._pace.took(seconds)
-        self.watch.committed({number: self._joins[number].written() for number in pending}, seconds)
+        record_bytes = sum(one.record_bytes for one in pending.values())
+        checkpoints = {number: self._joins[number].written() for number in pending}
+        self.watch.committed(checkpoints, seconds=seconds, record_bytes=record_bytes)
 
     def _offsets(self, partition: int, entries: Entries) -> dict[TopicPartition, GroupOffset]:
         places = self._starts.inputs(partition)

@@ -49,7 +49,7 @@ def test_what_became_of_every_event_is_counted():
     join.add_clicks(logged(clicks))
     checkpoint = join.checkpoint(AT + 60_000)
     figures.checkpoint(3, checkpoint, kept=len(join), behind=(7, 0), now_ms=AT + 60_000)
-    figures.committed(0.25)
+    figures.committed(0.25, 1_000)
     text = figures.render()
     counts = {"joined": 2, "duplicate": 1, "too_late": 0, "dead": 2}
     for fate, count in counts.items():
@@ -66,6 +66,7 @@ def test_what_became_of_every_event_is_counted():
     assert value(text, "glimpse_join_click_delay_seconds_bucket", le="0.5") == 1  # the other one took a second
     assert value(text, "glimpse_join_delay_seconds_sum") == 120  # two lists, each written 60 s after it was shown
     assert value(text, "glimpse_join_commit_seconds") == 1
+    assert value(text, "glimpse_join_largest_commit_bytes") == 1_000
 
     join.add_clicks([SimpleNamespace(offset=9, timestamp=AT + 9000, key=b"s", value=encode(Click("i1", "s", 3, AT)))])
     figures.checkpoint(3, join.checkpoint(AT + 61_000), kept=len(join), behind=(0, 0), now_ms=AT + 61_000)

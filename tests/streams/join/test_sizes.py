@@ -11,6 +11,7 @@ from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events import Acceptance
 from streams.events.sizes import SPARE_BYTES
+from streams.join import Commit
 from streams.join import columns as join_columns
 from streams.logs import LogRecord
 
@@ -74,6 +75,45 @@ def test_what_came_of_feeding_and_what_closes_share_the_bytes_of_a_checkpoint():
     sizes = [len(encode(record)) for record in (*first.samples, *first.dead_letters)]
     assert sum(sizes) < most
     assert world.join.room_for([LogRecord(9, T0, b"s", bytes(MEGABYTE))], most) == 1, "one always goes on"
+
+
+def restarted(world: World, commit: Commit) -> World:
+    """Return a world whose join has reread what a commit needs, clicks last."""
+    commit = Commit.decode(*commit.encode())[0]
+    again = World(resume=commit, known=world.known)
+    again.written, again.offsets = world.written, world.offsets
+    for name, part in (("impressions", commit.impressions), ("clicks", commit.clicks)):
+        records = [one for offset, one in world.written[name].items() if offset >= part.place.offset]
+        getattr(again.join, f"add_{name}")(records, part.processed)
+    return again
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["one worker", "a restart after each checkpoint"])
+def test_bad_clicks_that_one_list_releases_share_the_bytes_of_many_checkpoints(restarts):
+    world, most = World(), 20_000
+    for _ in range(300):
+        world.click(9, key=b"k" * 400)
+    world.click(2)
+    assert world.join.room_for([], most) == 0
+    world.show()
+    written, sizes, ledger = [], [], world.join.ledger
+    assert ledger.dead_clicks < 40
+    while len(written) < 300:
+        found = world.join.checkpoint(T0, most_bytes=most)
+        world.known |= {rules.hash: rules.rules for rules in found.rules}
+        sizes.append(sum(len(encode(letter)) for letter in found.dead_letters))
+        written += [letter.offset for letter in found.dead_letters]
+        assert found.commit.ledger.dead_clicks == len(written)
+        assert found.commit.ledger.balanced
+        if len(written) < 300:
+            assert world.join.room_for([LogRecord(9, T0, b"s", b"")], most) == 0, "nothing is fed meanwhile"
+        if restarts:
+            world = restarted(world, found.commit)
+    assert written == list(range(300))
+    assert max(sizes) < most + 1_000
+    assert world.join.room_for([LogRecord(9, T0, b"s", b"")], most) == 1
+    assert [rewards for _, rewards, _ in world.rows(at=90)] == [[0, 1, 0, 0, 0, 0]]
+    assert world.join.ledger.balanced
 
 
 def test_a_repeat_costs_the_same_however_many_lists_have_been():
