@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from learner.encoder import Encoder
 from streams.offline.extras import needed
 
-LAYERS = (25, 10, 10, 25)  # the paper's; the second is the code
+LAYERS = (25, 9, 10, 25)  # the paper's, where the second, the code, has a tenth unit: here that one is a constant
+SILENT = 0.01  # of the contexts a unit does not fire for at first
 NOISE = 0.05  # input = 0.95 x + 0.05 U(0, 1)
 
 
@@ -21,7 +22,6 @@ def train(
     user_columns: int,
     seed: int,
     epochs: int = 30,
-    starts: int = 4,
     rows: int = 60_000,
     on_epoch: Callable[[float], object] | None = None,
 ) -> Encoder:
@@ -29,10 +29,10 @@ def train(
 
     Columns are scaled by their range, so every value lies between 0 and 1 as the noise does. The noise is drawn anew in
     each epoch; ``on_epoch`` is told the mean squared error after each. Values that are missing (NaN) become the median.
-    A ReLU that never fires learns nothing more, and a code of ten may lose half of them to an unlucky start: so
-    ``starts`` networks begin, and after a third of the epochs the one with the smallest error goes on alone. If a unit
-    of the code stays dead all the same, the first such becomes a constant, as long as the mean code: a linear learner
-    needs one for the mean attractiveness, and otherwise bends its other features to make it up.
+    A ReLU that never fires learns nothing, and one that fires for half of the contexts keeps half of what a linear
+    learner could use: so every unit begins where it fires for nearly all of them, as a linear one does. The last number
+    of a code is a constant, as long as the mean code: a linear learner needs one for the mean attractiveness, and
+    otherwise bends its other features to make it up.
     """
     regressor: Any = needed("sklearn.neural_network", extra="science").MLPRegressor
     random = np.random.default_rng(seed)
@@ -52,23 +52,23 @@ def train(
             on_epoch(error)
         return error
 
-    options: dict[str, Any] = {"hidden_layer_sizes": LAYERS, "activation": "relu", "solver": "adam", "alpha": 0.0}
-    networks = [regressor(random_state=seed + start, **options) for start in range(starts)]
-    early = max(1, epochs // 3)
-    errors = [[epoch(network) for _ in range(early)][-1] for network in networks]
-    network = networks[int(np.argmin(errors))]
-    for _ in range(early, epochs):
+    network = regressor(hidden_layer_sizes=LAYERS, activation="relu", solver="adam", alpha=0.0, random_state=seed)
+    network.partial_fit(x[:1], x[:1])  # makes the weights
+    below = x
+    for weights, bias in list(zip(network.coefs_, network.intercepts_, strict=True))[:-1]:
+        raised = below @ weights
+        bias[:] = -np.quantile(raised, SILENT, axis=0)
+        below = np.maximum(raised + bias, 0)
+    for _ in range(epochs):
         epoch(network)
     (first, second), (first_bias, second_bias) = network.coefs_[:2], network.intercepts_[:2]
     hidden = np.maximum(x @ first + first_bias, 0)
-    code = np.maximum(hidden @ second + second_bias, 0)
-    norms = np.linalg.norm(code, axis=1)
+    norms = np.linalg.norm(np.maximum(hidden @ second + second_bias, 0), axis=1)
     if not norms.any():
         raise ArithmeticError(f"training with seed {seed} ended with a code that is always zero; try another seed")
-    dead = np.flatnonzero(code.max(axis=0) == 0)
-    if len(dead):
-        second[:, dead[0]], second_bias[dead[0]] = 0.0, norms.mean()
-        norms = np.hypot(norms, norms.mean())
+    mean = norms.mean()
+    second = np.column_stack([second, np.zeros(len(second), dtype=second.dtype)])
+    second_bias = np.append(second_bias, mean)
     return Encoder(
         user_columns,
         low=low,
@@ -78,7 +78,7 @@ def train(
         first_bias=first_bias,
         second=second,
         second_bias=second_bias,
-        norm=np.array([norms.max()]),
+        norm=np.array([np.hypot(norms, mean).max()]),
     )
 
 

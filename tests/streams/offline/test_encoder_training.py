@@ -23,12 +23,12 @@ def shop():
 @pytest.fixture(scope="module")
 def encoder(shop):
     contexts = shop.contexts(np.random.default_rng(1), 60_000)
-    return train(contexts, user_columns=USER_COLUMNS, seed=0, epochs=24, starts=3)
+    return train(contexts, user_columns=USER_COLUMNS, seed=0, epochs=24)
 
 
 def test_codes_keep_95_percent_of_the_clicks_that_full_features_earn(shop, encoder, record_property):
     shares = []
-    for seed in range(2):
+    for seed in range(4):  # tastes; that a code has no place for one of them is what goes wrong
         taste = Taste.random(np.random.default_rng([seed, 0]))
         record = visits(shop, taste, np.random.default_rng([seed, 1]), lists=ROUNDS)
         raw = record.contexts(shop)
@@ -45,13 +45,14 @@ def test_codes_keep_95_percent_of_the_clicks_that_full_features_earn(shop, encod
             earned[name] = max(each.ctr_sum for each in done.values())  # the same search for both
         shares.append(earned["codes"] / earned["full"])
     record_property("share_of_ctr_kept", [float(share) for share in shares])
-    assert np.mean(shares) >= 0.95, shares
+    assert min(shares) >= 0.95, shares
 
 
-def test_a_unit_that_died_in_training_becomes_the_constant_that_a_linear_learner_needs(shop, encoder):
+def test_a_code_has_the_constant_that_a_linear_learner_needs(shop, encoder):
     codes = encoder.encode(shop.contexts(np.random.default_rng(9), 2000)).values.astype(np.float64)
-    still = codes.std(axis=0) < 1e-6
-    assert (codes[:, still] > 0.1).all(axis=0).sum() == 1  # the first dead one; others stay zero
+    assert codes.shape == (2000, 10)
+    assert codes[:, -1].std() < 1e-6 < 0.1 < codes[:, -1].min()
+    assert (codes.std(axis=0) > 1e-3).sum() >= 6  # the shop has as many hidden traits
     ones = np.ones(len(codes))
     found = codes @ np.linalg.lstsq(codes, ones, rcond=None)[0]
     np.testing.assert_allclose(found, ones, atol=1e-6)
@@ -60,9 +61,9 @@ def test_a_unit_that_died_in_training_becomes_the_constant_that_a_linear_learner
 def test_training_lowers_the_error_and_is_seeded(shop):
     contexts = shop.contexts(np.random.default_rng(2), 3000)
     errors = []
-    options = {"user_columns": USER_COLUMNS, "seed": 3, "epochs": 6, "starts": 2}
+    options = {"user_columns": USER_COLUMNS, "seed": 3, "epochs": 6}
     once = train(contexts, on_epoch=errors.append, **options)
-    assert len(errors) == 2 * 2 + 4  # two begin, one goes on
+    assert len(errors) == 6
     assert errors[-1] < errors[0]
     assert once.to_bytes() == train(contexts, **options).to_bytes()
     assert np.linalg.norm(once.encode(contexts).values, axis=1).max() == pytest.approx(1.0, abs=1e-4)
@@ -71,7 +72,7 @@ def test_training_lowers_the_error_and_is_seeded(shop):
 def test_missing_values_are_the_median_and_hopeless_contexts_are_refused(shop):
     contexts = shop.contexts(np.random.default_rng(2), 500)
     contexts[::7, 4] = np.nan
-    model = train(contexts, user_columns=USER_COLUMNS, seed=0, epochs=1, starts=1)
+    model = train(contexts, user_columns=USER_COLUMNS, seed=0, epochs=1)
     assert model.median[4] == np.nanmedian(contexts[:, 4])
     for bad, said in (
         (np.zeros((0, 3)), "at least one"),

@@ -21,7 +21,7 @@ from streams.offline.logs import LogError
 
 @pytest.fixture(scope="module")
 def encoder():
-    return train(shop_of(500).contexts(np.random.default_rng(0), 2000), user_columns=26, seed=0, epochs=3, starts=1)
+    return train(shop_of(500).contexts(np.random.default_rng(0), 2000), user_columns=26, seed=0, epochs=3)
 
 
 def search_log(file, *, pages=400, short=False):
