@@ -28,8 +28,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 DIM, ITEMS, CANDIDATES = 10, 500, 40
-PART = 5000  # lists made at once
+PART = 2000  # lists made at once
 WRONG_NOISE, WRONG_FACTOR = 0.5, 0.3
+DRIFT = 0.5  # of the taste that was another one when the log began
 
 LEARNERS = ("c2ucb", "pbm-ucb", "cm-linucb", "dcm-linucb", "ubm, w known", "ubm, w fitted")
 WRONG = ("ubm, w with noise", "ubm, w times 0.3")
@@ -62,6 +63,10 @@ class DayOne:
     served: int = 4000  # lists that a learned θ is judged on, the same for all
     users: Literal["ubm", "pbm", "cm", "dcm"] = "ubm"
     constant: bool = True  # whether a context has a constant feature
+    personal: float = (
+        0.0  # how much of a user's own, shared by all of a visit's candidates, is mixed into their features
+    )
+    drifting: bool = False  # whether taste was another one, half of it, when the log began
 
     def play(self, seed: int, *, wrong: bool = False) -> dict[str, ServedLists]:
         """Return what each learner earns per list after learning from the old ranker's log."""
@@ -76,13 +81,14 @@ class DayOne:
             candidates=CANDIDATES,
             mean=self.mean,
             spread=spread,
+            personal=self.personal,
         )
         taste = unit(world.users.taste[1:])
         away = random.normal(size=DIM - 1)
         away = unit(away - (away @ taste) * taste)
         old = self.likeness * taste + np.sqrt(1 - self.likeness**2) * away
         log = self._log(world, old, stays, np.random.default_rng([seed, 1]), self.lists)
-        later = self._log(world, old, stays, np.random.default_rng([seed, 4]), self.served)
+        later = replace(self, drifting=False)._log(world, old, stays, np.random.default_rng([seed, 4]), self.served)
         served = world.visits(np.random.default_rng([seed, 2]), self.served)
         found = {}
         for name, model in self._models(log, examination, seed, wrong=wrong).items():
@@ -108,14 +114,18 @@ class DayOne:
 
     def _log(self, world: World, old: Floats, stays: Floats | None, random: np.random.Generator, lists: int) -> OldLog:
         parts = []
+        taste = world.users.taste
+        other = np.concatenate([taste[:1], np.roll(taste[1:], 1)])
         for start in range(0, lists, PART):
             items, contexts = world.visits(random, min(PART, lists - start))
+            past = DRIFT * (1 - start / lists) if self.drifting else 0.0
+            users = replace(world.users, taste=(1 - past) * taste + past * other)
             scores = np.sqrt(2) * (contexts[..., 1:] @ old)
             if self.noise:
                 scores = scores + random.gumbel(scale=self.noise, size=scores.shape)
             rows = np.argsort(-scores, axis=1)[:, : self.size]
             shown = pick(rows, contexts)
-            clicks = answer(world.users.attractiveness(shown), world.users.examination, random, stays).clicks
+            clicks = answer(users.attractiveness(shown), users.examination, random, stays).clicks
             parts.append((pick(rows, items), shown if self.constant else shown[..., 1:], clicks))
         items, contexts, clicks = (np.concatenate(column) for column in zip(*parts, strict=True))
         return OldLog(items, contexts, clicks)
@@ -244,4 +254,10 @@ def cases(*, full: bool = True) -> dict[str, tuple[str, DayOne]]:
     add("features", "without a constant", replace(base, constant=False))
     for users in ("pbm", "cm", "dcm"):
         add("clicks by other models", f"{users.upper()} users", replace(base, users=users))
+    for table in ("Taobao-shaped", "0.95/k"):
+        add("a drifting taste", f"w {table}", replace(base, table=table, drifting=True))
+    for personal in (0.35, 0.7, 1.0):
+        for table in ("Taobao-shaped", "0.95/k"):
+            name = f"w {table}, the user's part {personal:g} of the item's"
+            add("features that tell of the user too", name, replace(base, table=table, personal=personal))
     return rows

@@ -12,9 +12,10 @@ SEEDS = 5
 LOG = DayOne(lists=6000, served=2000)
 OLD_RANKERS = {"ranker knew nothing": LOG, "ranker half right": replace(LOG, likeness=0.5)}
 BLOCK = "12 of 40 candidates, users who look at 55% of first and 17% of last positions"
-COMMANDS = """The same on your own log:
-  glimpse fit lists.jsonl.gz --out table.json
-  glimpse replay kafka --algorithm ubm-linucb --table table.json --out snapshots"""
+COMMANDS = """The same on your own topics:
+  glimpse fit kafka --out table.json
+  glimpse replay kafka --algorithm ubm-linucb --table table.json --out snapshots
+  glimpse evaluate kafka --policy snapshots --table table.json"""
 
 
 @cache

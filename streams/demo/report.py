@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from learner.experiments.day_one import LEARNERS
 from learner.simulate import World
 from streams.demo.crowd import Visit
-from streams.demo.day_one import SEEDS
+from streams.demo.day_one import COMMANDS, SEEDS
 from streams.demo.line_chart import Line, line_chart
 from streams.demo.scores import ORDER, BucketScore, cells, columns
 from streams.offline import DayOneRow, day_one_chart, day_one_grid, svg_map
@@ -48,6 +48,7 @@ clicked: whoever takes unseen for refused learns the old ranker's taste with the
 log and then served the same users; lifts of CTR_sum over C²UCB, {log_seeds} seeds, 95% intervals.</p>
 <section><table><tr>{log_head}</tr>{log_rows}</table></section>
 <section>{log_chart}</section>
+<section><pre>{commands}</pre></section>
 <h1>The closed loop: what each bandit earned from its own lists</h1>
 <p>{lists:,} lists of simulated users, seed {seed}, α = {alpha} for every bucket. Users look at deep positions less
 often and at those behind a click more often; each bucket learned only from its own users, through the same join and
@@ -90,6 +91,7 @@ def write_report(
         log_head="".join(f"<th>{escape(name)}</th>" for name in log_head),
         log_rows="".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in log_cells),
         log_chart=day_one_chart(logs, shown),
+        commands=escape(COMMANDS),
         lists=len(visits),
         seed=seed,
         alpha=alpha,

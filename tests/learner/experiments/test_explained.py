@@ -40,6 +40,20 @@ def test_a_random_ranker_misleads_nobody():
     assert abs(noisy["ubm, w known"].ctr_sum.value) < 0.04
 
 
+def test_the_more_a_visits_candidates_have_in_common_the_less_their_order_tells():
+    personal = standings([replace(SMALL, personal=1.0).play(seed) for seed in range(3)])
+    plain = standings([SMALL.play(seed) for seed in range(3)])
+    assert personal["c2ucb"].likeness > plain["c2ucb"].likeness + 0.1
+    assert personal["ubm, w known"].ctr_sum.value < plain["ubm, w known"].ctr_sum.value
+
+
+def test_who_learns_from_a_drifting_taste_is_behind_who_knows_the_last_one():
+    drifted = replace(SMALL, drifting=True).play(0)
+    plain = SMALL.play(0)
+    assert drifted["ubm, w known"].likeness < plain["ubm, w known"].likeness
+    assert drifted["oracle"] == plain["oracle"]  # served by the taste that the log ends with
+
+
 @pytest.mark.parametrize("users", ["pbm", "cm", "dcm"])
 def test_other_users_can_be_played(users):
     found = DayOne(users=users, lists=500, served=100, size=4, constant=users != "cm").play(0)
@@ -48,7 +62,8 @@ def test_other_users_can_be_played(users):
 
 def test_the_report_has_every_row_that_was_asked_for():
     blocks = {block for block, _ in cases().values()}
-    assert {"a random old ranker", "lists of K", "features", "clicks by other models"} <= blocks
+    wanted = {"a random old ranker", "lists of K", "features", "clicks by other models", "a drifting taste"}
+    assert wanted <= blocks
     assert set(cases(full=False)) < set(cases())
 
 
