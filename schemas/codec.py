@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast, overload
 
 from fastavro import schemaless_reader, schemaless_writer
 
-from schemas.known import CANNOT_READ, OLDER, SCHEMAS, Schema, Writer, writer_of
+from schemas.known import CANNOT_READ, OLDER, PLAIN, SCHEMAS, Schema, Writer, writer_of
 from schemas.records import BucketStamp, Progress, Record, Snapshot, StateArray
 from schemas.shapes import checked
 from schemas.strict import SchemaError, check
@@ -35,6 +35,10 @@ def _names(*kinds: str) -> dict[type, list[str]]:
     return {cls: [field["name"] for field in of_cls if field["type"] in kinds] for cls, of_cls in fields.items()}
 
 
+_PLAIN = {cls: writer_of(schema) for cls, schema in PLAIN.items()}
+_LATER = {  # fields that are not in the plain schema
+    cls: [field["name"] for field in SCHEMAS[cls]["fields"][len(schema["fields"]) :]] for cls, schema in PLAIN.items()
+}
 _WHOLE = _names("int", "long")
 _REAL = _names("double")
 
@@ -62,8 +66,10 @@ class Codec:
         others = [writer_of(schema) for schema in (*OLDER, *writers)]
         self._writers = {writer.header: writer for writer in [*others, *current.values()]}
         self._current = {cls: (writer.header, writer) for cls, writer in current.items()}
+        self._plain = {cls: (writer.header, writer) for cls, writer in _PLAIN.items()}
         if confluent is not None:
             self._current.clear()
+            self._plain.clear()
             for number, schema in confluent.items():
                 self._know_id(number, writer_of(schema))
 
@@ -74,19 +80,26 @@ class Codec:
         self._writers[header] = writer
         if writer.reader is None:
             self._current[writer.cls] = header, writer
+        elif writer == _PLAIN.get(writer.cls):
+            self._plain[writer.cls] = header, writer
 
     def encode(self, record: Record) -> bytes:
-        """Return ``record`` behind its schema's header; whatever it returns, ``decode`` accepts (size apart)."""
+        """Return ``record`` behind its schema's header; whatever it returns, ``decode`` accepts (size apart).
+
+        A record that has none of the fields which came later is written with the plain schema, for older readers.
+        """
         cls = type(record)
-        if cls not in self._current:
-            raise SchemaError(
-                f"no schema to write a {cls.__name__} with: {', '.join(c.__name__ for c in self._current)}"
-            )
-        header, writer = self._current[cls]
+        known = self._current.get(cls)
+        if cls in self._plain and not any(getattr(record, name) for name in _LATER[cls]):
+            known = self._plain[cls]
+        if known is None:
+            names = ", ".join(c.__name__ for c in self._current.keys() | self._plain.keys())
+            raise SchemaError(f"no schema to write all of this {cls.__name__} with; the codec has some for: {names}")
+        header, writer = known
         out = BytesIO()
         out.write(header)
         try:
-            schemaless_writer(out, writer.schema, _row(checked(record)), strict=True)
+            schemaless_writer(out, writer.schema, _row(checked(record), writer), strict=True)
             data = out.getvalue()
             if writer.short_cut is None or writer.short_cut(data, len(header)) is None:
                 check(writer.expanded, data, len(header))  # fastavro writes an int of 40 bits without a word
@@ -129,7 +142,10 @@ def _read(writer: Writer, data: bytes, start: int) -> Any:
         source = BytesIO(data)
         source.seek(start)
         row = cast(dict[str, Any], schemaless_reader(source, writer.schema, writer.reader))
-        if writer.cls in _NESTED:
+        if writer.reader is not None:
+            written = {field["name"] for field in writer.schema["fields"]}
+            row = {name: value for name, value in row.items() if name in written}  # the class has the defaults too
+        if writer.cls in _NESTED and _NESTED[writer.cls][0] in row:
             nested, part = _NESTED[writer.cls]
             row[nested] = [part(**one) for one in row[nested]]
         return checked(writer.cls(**row))
@@ -137,8 +153,11 @@ def _read(writer: Writer, data: bytes, start: int) -> Any:
         raise SchemaError(f"not a {name}: {error}") from error
 
 
-def _row(record: Any) -> dict[str, Any]:
+def _row(record: Any, writer: Writer | None = None) -> dict[str, Any]:
     row = {name: getattr(record, name) for name in record.__slots__}
+    if writer is not None and writer.reader is not None:
+        for name in _LATER[type(record)]:
+            del row[name]
     for name in _WHOLE[type(record)]:
         row[name] = index(row[name])  # fastavro would cut 1.5 down to 1
     for name in _REAL[type(record)]:

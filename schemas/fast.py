@@ -46,6 +46,44 @@ def _ranked_by(tail: bytes) -> tuple[int, int]:
 
 def read_impression(data: bytes, start: int) -> Impression | None:
     """Return the impression that fills ``data`` from ``start``, or None when it is not of the common kind."""
+    found = _open(data, start)
+    if found is None:
+        return None
+    record, at = found
+    try:
+        record.ranked_by_epoch, record.ranked_by_offset = _ranked_by(data[at:])
+    except (IndexError, SchemaError):
+        return None
+    record.split_version = record.catalogue = ""
+    record.propensities = record.candidate_items = record.candidate_contexts = b""
+    record.__class__ = Impression  # the same slots, now frozen
+    return record  # type: ignore[no-any-return]
+
+
+def read_full_impression(data: bytes, start: int) -> Impression | None:
+    """Return the impression with propensities, candidates and split that fills ``data``, or None as above."""
+    found = _open(data, start)
+    if found is None:
+        return None
+    record, at = found
+    walk = Walk(data, at)
+    try:
+        record.ranked_by_epoch, record.ranked_by_offset = walk.varint32(), walk.varint()
+        record.split_version, record.catalogue = walk.content().decode(), walk.content().decode()
+        propensities, items, contexts = walk.content(), walk.content(), walk.content()
+    except (IndexError, SchemaError, UnicodeDecodeError):
+        return None
+    fits = not propensities or 2 * len(propensities) == len(record.items)
+    fits = fits and (not contexts or len(contexts) * len(record.items) == len(record.contexts) * len(items))
+    if walk.at != len(data) or len(items) % 8 or not fits:
+        return None
+    record.propensities, record.candidate_items, record.candidate_contexts = propensities, items, contexts
+    record.__class__ = Impression
+    return record  # type: ignore[no-any-return]
+
+
+def _open(data: bytes, start: int) -> tuple[Any, int] | None:
+    """Return an impression whose first eight fields are filled, and where the others begin."""
     try:
         head = data[start]
         end = start + 1 + (head >> 1)
@@ -90,8 +128,7 @@ def read_impression(data: bytes, start: int) -> Impression | None:
         # widths are zigzagged, so twice the bytes: 16 for an item, 8 for a float of each item
         if width & 15 or size % (width >> 1) or rendered & _UNUSUAL:
             return None
-        epoch, offset = _ranked_by(data[end + 1 :])
-    except (IndexError, StructError, SchemaError, UnicodeDecodeError, ZeroDivisionError):
+    except (IndexError, StructError, UnicodeDecodeError, ZeroDivisionError):
         return None
     record: Any = _OpenImpression()
     record.impression_id = impression_id
@@ -102,10 +139,7 @@ def read_impression(data: bytes, start: int) -> Impression | None:
     record.items = items
     record.contexts = contexts
     record.rendered = rendered >> 1
-    record.ranked_by_epoch = epoch
-    record.ranked_by_offset = offset
-    record.__class__ = Impression  # the same slots, now frozen
-    return record  # type: ignore[no-any-return]
+    return record, end + 1
 
 
 def read_click(data: bytes, start: int) -> Click | None:

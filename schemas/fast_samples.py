@@ -7,30 +7,41 @@ rules.
 
 from __future__ import annotations
 
+from typing import Any
+
 from schemas.records import SampleBatch
 from schemas.strict import MAX_VALUES, SchemaError, Walk
 
 
 def read_samples(data: bytes, start: int) -> SampleBatch | None:
     """Return the batch that fills ``data`` from ``start``, or None when it is not of the common kind."""
+    return _read(data, start, full=False)
+
+
+def read_full_samples(data: bytes, start: int) -> SampleBatch | None:
+    """Return the batch with users and propensities that fills ``data`` from ``start``, or None as above."""
+    return _read(data, start, full=True)
+
+
+def _read(data: bytes, start: int, *, full: bool) -> SampleBatch | None:
     walk = Walk(data, start)
     try:
-        bucket = _bytes(walk).decode()
+        bucket = walk.content().decode()
         dim = walk.varint32()
-        rows = [_bytes(walk) for _ in range(5)]
+        rows = [walk.content() for _ in range(5)]
         ids = _ids(walk)
-        lists = [_bytes(walk) for _ in range(7)]
+        lists = [walk.content() for _ in range(7)]
+        version = walk.content().decode() if full else ""
+        users, propensities = (walk.content(), walk.content()) if full else (b"", b"")
     except (IndexError, SchemaError, UnicodeDecodeError):
         return None
     if ids is None or walk.at != len(data) or not _fits(dim, rows, ids, lists):
         return None
     items, positions, last_clicks, rewards, contexts = rows
-    return SampleBatch(bucket, dim, items, positions, last_clicks, rewards, contexts, ids, *lists)
-
-
-def _bytes(walk: Walk) -> bytes:
-    start = walk.skip(walk.varint())
-    return walk.data[start : walk.at]
+    if len(users) not in (0, 8 * len(ids)) or len(propensities) not in (0, 4 * len(positions)):
+        return None
+    columns: list[Any] = [items, positions, last_clicks, rewards, contexts, ids, *lists, version, users, propensities]
+    return SampleBatch(bucket, dim, *columns)
 
 
 def _ids(walk: Walk) -> list[str] | None:

@@ -13,8 +13,8 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, expand_schema, fingerprint, load_schema, to_parsing_canonical_form
 
-from schemas.fast import read_click, read_impression
-from schemas.fast_samples import read_samples
+from schemas.fast import read_click, read_full_impression, read_impression
+from schemas.fast_samples import read_full_samples, read_samples
 from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, Rules, SampleBatch, Snapshot
 from schemas.strict import SchemaError, smallest
 
@@ -32,11 +32,18 @@ _FILES: Mapping[type, str] = {
 SCHEMAS: Mapping[type, Schema] = {
     cls: load_schema(str(Path(__file__).with_name(f"{name}.avsc"))) for cls, name in _FILES.items()
 }
+# What is written, so that older readers go on, as long as a record has none of the fields that came later.
+PLAIN: Mapping[type, Schema] = {
+    cls: load_schema(str(Path(__file__).parent / "older" / f"{_FILES[cls]}-1.avsc"))
+    for cls in (Impression, SampleBatch)
+}
 _CLASSES = {schema["name"]: cls for cls, schema in SCHEMAS.items()}
 _SHORT_CUTS: Mapping[str, Callable[[bytes, int], Any]] = {
-    to_parsing_canonical_form(SCHEMAS[Impression]): read_impression,
+    to_parsing_canonical_form(PLAIN[Impression]): read_impression,
+    to_parsing_canonical_form(SCHEMAS[Impression]): read_full_impression,
     to_parsing_canonical_form(SCHEMAS[Click]): read_click,
-    to_parsing_canonical_form(SCHEMAS[SampleBatch]): read_samples,
+    to_parsing_canonical_form(PLAIN[SampleBatch]): read_samples,
+    to_parsing_canonical_form(SCHEMAS[SampleBatch]): read_full_samples,
 }
 CANNOT_READ = (SchemaResolutionError, ValueError, TypeError, LookupError, ArithmeticError, EOFError)
 

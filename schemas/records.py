@@ -27,6 +27,11 @@ class Impression:
     rendered: int
     ranked_by_epoch: int = 0
     ranked_by_offset: int = -1
+    split_version: str = ""
+    catalogue: str = ""
+    propensities: bytes = b""  # float32[K], of each item given those above; b"" when the list was not drawn
+    candidate_items: bytes = b""  # int64[n], those shown included; b"" when not said
+    candidate_contexts: bytes = b""  # float32[n, d]; b"" when they are the catalogue's
 
     @property
     def size(self) -> int:
@@ -42,6 +47,21 @@ class Impression:
     def contexts_array(self) -> NDArray[np.float32]:
         """Contexts, one row per item."""
         return np.frombuffer(self.contexts, "<f4").reshape(self.size, -1)
+
+    @property
+    def propensities_array(self) -> NDArray[np.float32]:
+        """The chance with which each item was drawn, given those above it; empty when the list was not drawn."""
+        return np.frombuffer(self.propensities, "<f4")
+
+    @property
+    def candidate_items_array(self) -> NDArray[np.int64]:
+        """Item ids that the list was chosen from; empty when not said."""
+        return np.frombuffer(self.candidate_items, "<i8")
+
+    @property
+    def candidate_contexts_array(self) -> NDArray[np.float32]:
+        """Contexts of the candidates, one row each, as long as those of the list; no rows when not said."""
+        return np.frombuffer(self.candidate_contexts, "<f4").reshape(-1, max(1, len(self.contexts) // (4 * self.size)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +94,9 @@ class SampleBatch:
     source_offsets: bytes  # int64[lists]
     ranked_by_epochs: bytes  # int32[lists]
     ranked_by_offsets: bytes  # int64[lists]
+    split_version: str = ""  # of all lists
+    user_hashes: bytes = b""  # uint64[lists], 0 = none; b"" when no list says more than its rows
+    propensities: bytes = b""  # float32[rows]; b"" when the lists were not drawn
 
     @property
     def items_array(self) -> NDArray[np.int64]:
@@ -134,6 +157,16 @@ class SampleBatch:
     def ranked_by_offsets_array(self) -> NDArray[np.int64]:
         """Samples offset of the snapshot that ranked each list."""
         return np.frombuffer(self.ranked_by_offsets, "<i8")
+
+    @property
+    def user_hashes_array(self) -> NDArray[np.uint64]:
+        """A hash of each list's user, 0 for none; empty when no list says more than its rows."""
+        return np.frombuffer(self.user_hashes, "<u8")
+
+    @property
+    def propensities_array(self) -> NDArray[np.float32]:
+        """The chance with which each row was drawn, given those above it; empty when the lists were not drawn."""
+        return np.frombuffer(self.propensities, "<f4")
 
 
 @dataclass(frozen=True, slots=True)

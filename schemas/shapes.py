@@ -50,6 +50,18 @@ def _check_impression(record: Impression) -> None:
         raise SchemaError(
             f"contexts has {len(record.contexts)} bytes, not a whole number of float32 for each of {record.size} items"
         )
+    if record.propensities and len(record.propensities) != 4 * record.size:
+        raise SchemaError(
+            f"propensities has {len(record.propensities)} bytes, not one float32 for each of {record.size} items"
+        )
+    if len(record.candidate_items) % 8:
+        raise SchemaError(f"candidate_items has {len(record.candidate_items)} bytes, not a whole number of int64")
+    row = len(record.contexts) // record.size
+    if record.candidate_contexts and len(record.candidate_contexts) != row * (len(record.candidate_items) // 8):
+        raise SchemaError(
+            f"candidate_contexts has {len(record.candidate_contexts)} bytes, not the {row} of an item for each of "
+            f"{len(record.candidate_items) // 8} candidates"
+        )
 
 
 def _check_samples(record: SampleBatch) -> None:
@@ -59,6 +71,8 @@ def _check_samples(record: SampleBatch) -> None:
     wanted = {name: width * rows for name, width in _PER_ROW.items()}
     wanted |= {name: width * lists for name, width in _PER_LIST.items()}
     wanted["contexts"] = 4 * record.dim * rows
+    wanted["user_hashes"] = 8 * lists if record.user_hashes else 0
+    wanted["propensities"] = 4 * rows if record.propensities else 0
     for name, size in wanted.items():
         found = len(getattr(record, name))
         if found != size:

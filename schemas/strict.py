@@ -86,8 +86,7 @@ class Walk:
     def scalar(self, kind: str, schema: Any) -> None:
         """Step over one value that holds no others."""
         if kind == "string":
-            start = self.skip(self.varint())
-            self.data[start : self.at].decode()
+            self.content().decode()
         elif kind == "bytes":
             self.skip(self.varint())
         elif kind == "long":
@@ -110,6 +109,11 @@ class Walk:
             raise SchemaError(f"a length of {size} where {len(self.data) - start} bytes are left, at byte {start}")
         self.at += size
         return start
+
+    def content(self) -> bytes:
+        """Step over bytes or text, and return what is in it."""
+        start = self.skip(self.varint())
+        return self.data[start : self.at]
 
     def index(self, count: int, name: str) -> int:
         """Step over the number of one of ``count`` alternatives."""

@@ -2,12 +2,23 @@
 
 from streams.events.acceptance import Acceptance, Limits, short
 from streams.events.events import Event, click_of, impression_of, read_events
-from streams.events.sizes import LIST_BYTES, MAX_ID_BYTES, MAX_RECORD_BYTES, RECORD_BYTES, list_bytes
+from streams.events.sizes import (
+    CANDIDATES_BYTES,
+    LIST_BYTES,
+    MAX_ID_BYTES,
+    MAX_RECORD_BYTES,
+    MAX_VERSION_BYTES,
+    RECORD_BYTES,
+    list_bytes,
+)
+from streams.events.users import user_hash
 
 __all__ = [
+    "CANDIDATES_BYTES",
     "LIST_BYTES",
     "MAX_ID_BYTES",
     "MAX_RECORD_BYTES",
+    "MAX_VERSION_BYTES",
     "RECORD_BYTES",
     "Acceptance",
     "Event",
@@ -17,4 +28,5 @@ __all__ = [
     "list_bytes",
     "read_events",
     "short",
+    "user_hash",
 ]

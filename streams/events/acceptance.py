@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from learner.samples import NO_ITEM
 from schemas.records import Impression
-from streams.events.sizes import MAX_ID_BYTES, MAX_RECORD_BYTES, event_bytes, list_bytes
+from streams.events.sizes import (
+    CANDIDATES_BYTES,
+    MAX_ID_BYTES,
+    MAX_RECORD_BYTES,
+    MAX_VERSION_BYTES,
+    event_bytes,
+    list_bytes,
+)
 
 _QUOTED_CHARS = 80
 UNKNOWN = -1  # the number of a bucket that nobody configured
@@ -120,6 +127,10 @@ class Acceptance:
             index: self._why(impressions[index], int(timestamps[index])) for index in np.flatnonzero(bad).tolist()
         }
         self._judge_values(impressions, np.where(bad, UNKNOWN, bucket), size, refused)
+        for index, one in enumerate(impressions):
+            noted = one.split_version or one.propensities or one.candidate_items or one.catalogue
+            if noted and index not in refused and (wrong := _bad_notes(one)):
+                refused[index] = wrong
         return bucket, size, refused
 
     def _judge_values(
@@ -167,6 +178,21 @@ class Acceptance:
 def short(name: str) -> str:
     """Return a name that may be quoted: what bad input calls itself can be as long as a record."""
     return name if len(name) <= _QUOTED_CHARS else f"{name[:_QUOTED_CHARS]}…"
+
+
+def _bad_notes(impression: Impression) -> str:
+    """Return what is wrong with the fields that an impression may go without, or nothing."""
+    if (size := len(impression.split_version.encode())) > MAX_VERSION_BYTES:
+        return f"a split_version of {size} bytes; at most {MAX_VERSION_BYTES}"
+    if (size := len(impression.catalogue.encode())) > MAX_ID_BYTES:
+        return f"a catalogue of {size} bytes; at most {MAX_ID_BYTES}"
+    if (size := len(impression.candidate_items) + len(impression.candidate_contexts)) > CANDIDATES_BYTES:
+        return f"candidates of {size} bytes; at most {CANDIDATES_BYTES}; log fewer, or name their catalogue"
+    drawn = impression.propensities_array
+    if len(drawn) and not (drawn.min() > 0 and drawn.max() <= 1):  # NaN fails too
+        position = int(np.flatnonzero(~((drawn > 0) & (drawn <= 1)))[0])
+        return f"propensity {drawn[position]:g} of position {position + 1} is not above 0 and at most 1"
+    return ""
 
 
 def _outside(impression: Impression, bucket: Limited) -> str:

@@ -15,9 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from learner.browsing import MAX_POSITIONS
 from schemas.json_text import json_lines
 from schemas.records import Click, Impression
-from streams.events.sizes import MAX_ID_BYTES
+from schemas.shapes import checked
+from streams.events.sizes import MAX_ID_BYTES, MAX_VERSION_BYTES
 
 Event = Impression | Click
+_OPTIONAL = {"contexts", "rendered", "ranked_by_epoch", "ranked_by_offset", "reward", "split_version", "catalogue"} | {
+    "propensities",
+    "candidate_items",
+    "candidate_contexts",
+}
 
 
 def impression_of(
@@ -32,8 +38,16 @@ def impression_of(
     rendered: int | None = None,
     ranked_by_epoch: int = 0,
     ranked_by_offset: int = -1,
+    split_version: str = "",
+    catalogue: str = "",
+    propensities: ArrayLike | None = None,
+    candidate_items: ArrayLike | None = None,
+    candidate_contexts: ArrayLike | None = None,
 ) -> Impression:
     """Return a checked impression; without ``rendered``, the whole list was on screen.
+
+    ``propensities`` has the chance with which each item was drawn for its position, given those above. The candidates
+    are all items that the list was chosen from, those shown included; without contexts, they are the catalogue's.
 
     >>> shown = {"impression_id": "i", "session_id": "s", "bucket": "b", "user_id": "u", "shown_at_ms": 0}
     >>> impression_of([7, 9], [[0.5], [float("nan")]], **shown)
@@ -42,7 +56,8 @@ def impression_of(
     ValueError: contexts must be finite as float32, got nan for item 2
     """
     ids = _item_ids(items)
-    return Impression(
+    candidates = _candidates(candidate_items)
+    made = Impression(
         impression_id=_text("impression_id", impression_id),
         session_id=_text("session_id", session_id),
         bucket=_text("bucket", bucket),
@@ -53,7 +68,13 @@ def impression_of(
         rendered=_whole("rendered", len(ids) if rendered is None else rendered, 1, len(ids)),
         ranked_by_epoch=_whole("ranked_by_epoch", ranked_by_epoch, 0, (1 << 31) - 1),
         ranked_by_offset=_whole("ranked_by_offset", ranked_by_offset, -1, 1 << 62),
+        split_version=_text("split_version", split_version, empty=True, most=MAX_VERSION_BYTES),
+        catalogue=_text("catalogue", catalogue, empty=True),
+        propensities=b"" if propensities is None else _propensities(propensities, len(ids)).tobytes(),
+        candidate_items=candidates.tobytes(),
+        candidate_contexts=_contexts(candidate_contexts, len(candidates), "candidate_contexts").tobytes(),
     )
+    return checked(made)
 
 
 def click_of(*, impression_id: str, session_id: str, position: int, clicked_at_ms: int, reward: float = 1.0) -> Click:
@@ -100,7 +121,7 @@ def _event(found: Any) -> Event:
     if kind not in ("impression", "click"):
         raise ValueError(f'type must be "impression" or "click", got {json.dumps(kind)}')
     allowed = Impression.__slots__ if kind == "impression" else Click.__slots__
-    needed = set(allowed) - {"contexts", "rendered", "ranked_by_epoch", "ranked_by_offset", "reward"}
+    needed = set(allowed) - _OPTIONAL
     if missing := sorted(needed - found.keys()):
         raise ValueError(f"{kind} without {', '.join(missing)}")
     if unknown := sorted(found.keys() - set(allowed)):
@@ -112,34 +133,55 @@ def _item_ids(items: ArrayLike) -> NDArray[np.int64]:
     ids = np.asarray(items)
     if ids.ndim != 1 or not 1 <= len(ids) <= MAX_POSITIONS:
         raise ValueError(f"items must be 1 to {MAX_POSITIONS} ids in one row, got shape {ids.shape}")
+    return _whole_ids("items", ids)
+
+
+def _candidates(items: ArrayLike | None) -> NDArray[np.int64]:
+    ids = np.asarray([] if items is None else items)
+    if ids.ndim != 1:
+        raise ValueError(f"candidate_items must be ids in one row, got shape {ids.shape}")
+    return _whole_ids("candidate_items", ids) if len(ids) else np.empty(0, "<i8")
+
+
+def _whole_ids(name: str, ids: NDArray[Any]) -> NDArray[np.int64]:
     if ids.dtype.kind not in "iu" or (ids.dtype.kind == "u" and ids.max() > np.iinfo(np.int64).max):
-        raise ValueError(f"items must be whole numbers of 64 bits, got {ids.dtype}")
+        raise ValueError(f"{name} must be whole numbers of 64 bits, got {ids.dtype}")
     return ids.astype("<i8")
 
 
-def _contexts(contexts: ArrayLike | None, rows: int) -> NDArray[np.float32]:
+def _propensities(propensities: ArrayLike, rows: int) -> NDArray[np.float32]:
+    try:
+        drawn = np.asarray(propensities, np.float64).astype("<f4")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"propensities must be numbers: {error}") from error
+    if drawn.shape != (rows,) or not ((drawn > 0) & (drawn <= 1)).all():
+        raise ValueError(f"propensities must be a number above 0 and at most 1 for each of {rows} items, got {drawn}")
+    return drawn
+
+
+def _contexts(contexts: ArrayLike | None, rows: int, name: str = "contexts") -> NDArray[np.float32]:
     if contexts is None:
         return np.empty((rows, 0), "<f4")
     try:
         wide = np.asarray(contexts, np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"contexts must be numbers, as many for each item: {error}") from error
+        raise ValueError(f"{name} must be numbers, as many for each item: {error}") from error
     if wide.ndim != 2 or len(wide) != rows:
-        raise ValueError(f"contexts must be one row for each of {rows} items, got shape {wide.shape}")
+        raise ValueError(f"{name} must be one row for each of {rows} items, got shape {wide.shape}")
     with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused next
         narrow = wide.astype("<f4")
     finite = np.isfinite(narrow)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
-        raise ValueError(f"contexts must be finite as float32, got {wide[row, column]} for item {row + 1}")
+        raise ValueError(f"{name} must be finite as float32, got {wide[row, column]} for item {row + 1}")
     return narrow
 
 
-def _text(name: str, value: Any, *, empty: bool = False) -> str:
+def _text(name: str, value: Any, *, empty: bool = False, most: int = MAX_ID_BYTES) -> str:
     if not isinstance(value, str) or not (value or empty):
         raise ValueError(f"{name} must be text, got {value!r}")
-    if len(value) > MAX_ID_BYTES // 4 and (size := len(value.encode())) > MAX_ID_BYTES:  # 4 bytes a character at most
-        raise ValueError(f"{name} must be at most {MAX_ID_BYTES} bytes, got {size}: {value[:40]!r}…")
+    if len(value) > most // 4 and (size := len(value.encode())) > most:  # 4 bytes a character at most
+        raise ValueError(f"{name} must be at most {most} bytes, got {size}: {value[:40]!r}…")
     return value
 
 

@@ -8,8 +8,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.records import SampleBatch
-from streams.events import LIST_BYTES, MAX_RECORD_BYTES, RECORD_BYTES
+from schemas.records import Impression, SampleBatch
+from streams.events import LIST_BYTES, MAX_RECORD_BYTES, RECORD_BYTES, user_hash
+
+_NOTED_ROW, _NOTED_LIST = 4, 8  # bytes of a propensity, and of a user's hash
+
+
+class ListNote(NamedTuple):
+    """What an impression says of its list beside its rows, where it says any of it."""
+
+    split_version: str
+    propensities: bytes  # float32 of each position, or none
+    user: int  # its hash
+
+
+def note_of(shown: Impression) -> ListNote | None:
+    """Return what goes from an impression into a sample beside its rows, if it says so."""
+    if not (shown.split_version or shown.propensities):
+        return None
+    return ListNote(shown.split_version, shown.propensities, user_hash(shown.user_id))
 
 
 class Lists(NamedTuple):
@@ -26,13 +43,32 @@ class Lists(NamedTuple):
     offsets: NDArray[np.int64]
     epochs: NDArray[np.int32]
     ranked_by: NDArray[np.int64]
+    notes: NDArray[np.object_]  # ListNote or None
 
     def bytes_each(self) -> NDArray[np.int64]:
         """Return how many bytes each list takes in a record."""
         per_row = 18 + 4 * self.contexts.shape[1]
         ids = np.fromiter((len(name) for name in self.ids), np.int64, len(self.ids))
-        sizes: NDArray[np.int64] = self.sizes * np.int64(per_row)
-        return sizes + 4 * ids + LIST_BYTES  # a character takes at most 4 bytes
+        noted = np.array([note is not None for note in self.notes], np.int64)
+        sizes: NDArray[np.int64] = self.sizes * (per_row + _NOTED_ROW * noted)
+        return sizes + 4 * ids + LIST_BYTES + _NOTED_LIST * noted  # a character takes at most 4 bytes
+
+    def alike(self) -> list[Lists]:
+        """Return the lists by what a record says of all its lists: their split, and whether they were drawn."""
+        if self.notes.tolist().count(None) == len(self.notes):
+            return [self]
+        kinds: dict[tuple[str, bool] | None, list[int]] = {}
+        for number, note in enumerate(self.notes):
+            kinds.setdefault(note and (note.split_version, bool(note.propensities)), []).append(number)
+        return [self._some(numbers) for numbers in kinds.values()]
+
+    def _some(self, numbers: list[int]) -> Lists:
+        chosen = np.zeros(len(self.ids), np.bool_)
+        chosen[numbers] = True
+        rows = np.repeat(chosen, self.sizes)
+        columns: list[Any] = [column[rows] for column in self[:5]]
+        columns += [column[chosen] for column in self[5:]]
+        return Lists(*columns)
 
     def part(self, start: int, stop: int) -> Lists:
         """Return lists ``start`` to ``stop``."""
@@ -45,18 +81,20 @@ class Lists(NamedTuple):
 
 def learn(bucket: str, partition: int, lists: Lists) -> Iterator[SampleBatch]:
     """Yield ``lists`` as records to learn from."""
-    cuts = _cuts(lists.bytes_each())
-    for start, stop in cuts:
-        part = lists if len(cuts) == 1 else lists.part(start, stop)
-        yield _record(bucket, partition, part, np.ones(stop - start, np.int8))
+    for alike in lists.alike():
+        cuts = _cuts(alike.bytes_each())
+        for start, stop in cuts:
+            part = alike if len(cuts) == 1 else alike.part(start, stop)
+            yield _record(bucket, partition, part, np.ones(stop - start, np.int8))
 
 
 def correct(bucket: str, partition: int, old: Lists, new: Lists) -> Iterator[SampleBatch]:
     """Yield records that take back ``old`` and learn ``new``, list by list the same; both stand in one record."""
-    for start, stop in _cuts(old.bytes_each() + new.bytes_each()):
-        pair: Any = zip(old.part(start, stop), new.part(start, stop), strict=True)
-        columns = [np.concatenate(both) for both in pair]
-        yield _record(bucket, partition, Lists(*columns), np.repeat(np.array([-1, 1], np.int8), stop - start))
+    for before, after in zip(old.alike(), new.alike(), strict=True):
+        for start, stop in _cuts(before.bytes_each() + after.bytes_each()):
+            pair: Any = zip(before.part(start, stop), after.part(start, stop), strict=True)
+            columns = [np.concatenate(both) for both in pair]
+            yield _record(bucket, partition, Lists(*columns), np.repeat(np.array([-1, 1], np.int8), stop - start))
 
 
 def _cuts(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -75,6 +113,7 @@ def _cuts(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def _record(bucket: str, partition: int, lists: Lists, signs: NDArray[np.int8]) -> SampleBatch:
+    noted: list[ListNote] = [note for note in lists.notes if note is not None]  # all or none: they are alike
     return SampleBatch(
         bucket=bucket,
         dim=lists.contexts.shape[1],
@@ -91,4 +130,9 @@ def _record(bucket: str, partition: int, lists: Lists, signs: NDArray[np.int8]) 
         source_offsets=lists.offsets.tobytes(),
         ranked_by_epochs=lists.epochs.tobytes(),
         ranked_by_offsets=lists.ranked_by.tobytes(),
+        split_version=noted[0].split_version if noted else "",
+        user_hashes=np.array([note.user for note in noted], "<u8").tobytes(),
+        propensities=b"".join(
+            note.propensities[: 4 * size] for note, size in zip(noted, lists.sizes.tolist(), strict=False)
+        ),
     )

@@ -1,6 +1,6 @@
 """The open lists of one bucket in columns: their rows with all clicks so far.
 
-A list costs its contexts (4 d bytes a position), item ids and rewards (8 bytes each a position), 68 bytes in other
+A list costs its contexts (4 d bytes a position), item ids and rewards (8 bytes each a position), 76 bytes in other
 columns, and in the join its id and a dictionary entry. Slots are reused, and columns grow in place by a fixed step.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learner.browsing import previous_click
-from streams.join.batches import Lists
+from streams.join.batches import ListNote, Lists
 from streams.join.timer_wheel import Slots, TimerWheel
 
 NONE = np.iinfo(np.int64).max  # the offset of nothing: larger than any, so that a minimum passes over it
@@ -23,6 +23,7 @@ _COLUMNS = (
     *("items", "contexts", "rewards", "shown_at", "held_ms", "offset", "size", "extent", "rendered", "session"),
     *("epoch", "ranked_by", "emitted", "first_click", "last_click"),
 )
+_OBJECTS = ("ids", "notes")
 MOST_HELD_MS = (1 << 32) - 1  # 49 days
 
 Ints = NDArray[np.int64]
@@ -37,6 +38,7 @@ class BucketColumns:
         self.contexts = np.empty((0, positions, dim), np.float32)
         self.rewards = np.empty((0, positions), np.float64)  # raw, NO_CLICK where nobody clicked
         self.ids = np.empty(0, np.object_)
+        self.notes = np.empty(0, np.object_)  # a ListNote where an impression says more than its rows, else None
         self.shown_at = np.empty(0, np.int64)
         self.held_ms = np.empty(0, np.uint32)  # how long after it was shown its id is held: until the floor is there
         self.offset = np.empty(0, np.int64)
@@ -74,8 +76,9 @@ class BucketColumns:
         for name in _COLUMNS:
             column: NDArray[Any] = getattr(self, name)
             column.resize((slots, *column.shape[1:]), refcheck=False)  # in place: the system moves pages, not bytes
-        ids = self.ids[:slots]
-        self.ids = np.concatenate((ids, np.full(slots - len(ids), None)))
+        for name in _OBJECTS:
+            objects = getattr(self, name)[:slots]
+            setattr(self, name, np.concatenate((objects, np.full(slots - len(objects), None))))
         self._free.resize(slots, refcheck=False)
 
     @property
@@ -88,7 +91,7 @@ class BucketColumns:
         kept = np.flatnonzero(self.offset != NONE).astype(np.int32)
         moved = np.full(len(self.shown_at), -1, np.int32)
         moved[kept] = np.arange(len(kept), dtype=np.int32)
-        for name in (*_COLUMNS, "ids"):
+        for name in (*_COLUMNS, *_OBJECTS):
             column: NDArray[Any] = getattr(self, name)
             column[: len(kept)] = column[kept]
         self._resize(len(kept))
@@ -102,6 +105,7 @@ class BucketColumns:
         slots: Slots,
         *,
         ids: list[str],
+        notes: list[ListNote | None],
         items: Ints,
         contexts: NDArray[np.float32],
         size: Ints,
@@ -123,6 +127,9 @@ class BucketColumns:
             self.contexts[slots[lists], places] = contexts.reshape(len(lists), self.dim)
         self.rewards[slots] = NO_CLICK
         self.ids[slots] = ids
+        if any(notes):  # slots are given back without
+            for slot, note in zip(slots.tolist(), notes, strict=True):  # numpy would take a tuple apart
+                self.notes[slot] = note
         self.shown_at[slots], self.held_ms[slots], self.offset[slots] = shown_at, until - shown_at, offset
         self.session[slots] = session
         self.size[slots] = size
@@ -133,7 +140,7 @@ class BucketColumns:
 
     def release(self, slots: Slots) -> None:
         """Empty ``slots`` for others to use."""
-        self.ids[slots] = None
+        self.ids[slots] = self.notes[slots] = None
         self.offset[slots] = self.first_click[slots] = NONE
         self._free[self._free_slots : self._free_slots + len(slots)] = slots
         self._free_slots += len(slots)
@@ -151,7 +158,7 @@ class BucketColumns:
         rows = slice(int(self.size[slot]))
         columns = (self.size, self.rendered, self.session, self.shown_at, self.epoch, self.ranked_by)
         whole = tuple(column[slot].item() for column in columns)
-        return (*whole, self.items[slot, rows].tobytes(), self.contexts[slot, rows].tobytes())
+        return (*whole, self.notes[slot], self.items[slot, rows].tobytes(), self.contexts[slot, rows].tobytes())
 
     def click(self, slots: Slots, positions: Ints, rewards: NDArray[np.float64], offsets: Ints) -> Ints:
         """Note clicks, the largest reward of a position stays; return which were the first on their position."""
@@ -176,5 +183,5 @@ class BucketColumns:
         else:
             shown = position <= size[:, None]
             rows = [column[shown] for column in rows]
-        columns = (self.ids, self.extent, self.shown_at, self.offset, self.epoch, self.ranked_by)
+        columns = (self.ids, self.extent, self.shown_at, self.offset, self.epoch, self.ranked_by, self.notes)
         return Lists(*rows, *(column[slots] for column in columns))

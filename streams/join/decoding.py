@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from schemas.codec import SchemaError, decode
-from schemas.records import Click
-from streams.events import MAX_ID_BYTES
+from schemas.records import Click, Impression
+from streams.events import CANDIDATES_BYTES, MAX_ID_BYTES
 from streams.join.rules import JoinRules
 from streams.logs import LogRecord
 
@@ -22,7 +22,7 @@ class Decoded(NamedTuple):
 
 
 def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> Decoded:
-    """Decode a batch; what has more than ``most_bytes``, its key included, is refused before."""
+    """Decode a batch; what has more than ``most_bytes``, its key included and its candidates apart, is refused."""
     values = [record.value for record in records]
     if None not in values:  # all of a batch at once, unless there is something wrong with it
         largest = max(map(len, values), default=0)  # type: ignore[arg-type]
@@ -33,12 +33,23 @@ def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> D
     for index, record in enumerate(records):
         size = len(record.key or b"") + len(record.value or b"")
         try:
-            if size > most_bytes:
-                raise SchemaError(f"an event of {size} bytes; at most {most_bytes}, the key included")
-            found.events.append(decode(record.value, kind))  # type: ignore[arg-type]  # a tombstone is refused there
+            if size > most_bytes + (CANDIDATES_BYTES if kind is Impression else 0):
+                raise SchemaError(_too_large(size, most_bytes))
+            event = decode(record.value, kind)  # type: ignore[arg-type]  # a tombstone is refused there
+            if size > most_bytes and size - _candidate_bytes(event) > most_bytes:
+                raise SchemaError(_too_large(size, most_bytes))
+            found.events.append(event)
         except SchemaError as error:
             found.refused[index] = str(error)
     return found
+
+
+def _candidate_bytes(event: Impression | Click) -> int:
+    return len(event.candidate_items) + len(event.candidate_contexts) if isinstance(event, Impression) else 0
+
+
+def _too_large(size: int, most_bytes: int) -> str:
+    return f"an event of {size} bytes; at most {most_bytes}, the key included and candidates apart"
 
 
 def longest_id(click: Click) -> int:

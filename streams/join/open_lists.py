@@ -118,6 +118,7 @@ class OpenLists:
         columns.put(
             slots,
             ids=[event.impression_id for event in events],
+            notes=[batches.note_of(event) for event in events],
             items=np.frombuffer(b"".join([event.items for event in events]), "<i8"),
             contexts=np.frombuffer(b"".join([event.contexts for event in events]), "<f4"),
             size=shown.size[members],

@@ -9,7 +9,14 @@ import numpy as np
 from learner import Bandit, Samples
 from schemas.records import SampleBatch
 
-_ROWS = {"items", "positions", "last_clicks", "rewards", "contexts"}  # columns with an entry per row, not per list
+_ROWS = {
+    "items",
+    "positions",
+    "last_clicks",
+    "rewards",
+    "contexts",
+    "propensities",
+}  # columns with an entry per row, not per list
 
 
 def samples_of(batch: SampleBatch) -> Samples:

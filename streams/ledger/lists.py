@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.records import SampleBatch
+from streams.learn import some_lists
 
 
 class NotOnce(ValueError):
@@ -80,31 +81,8 @@ class NetLists:
 
 def take_back(batch: SampleBatch, indices: Iterable[int]) -> SampleBatch:
     """Return some lists of a batch, to be taken back."""
-    chosen = np.array(sorted(indices), np.int64)
-    listed = np.zeros(len(batch.impression_ids), np.bool_)
-    listed[chosen] = True
-    rows = np.repeat(listed, batch.sizes_array)
-
-    def some(column: NDArray[np.generic], which: NDArray[np.bool_]) -> bytes:
-        return column[which].tobytes()
-
-    return SampleBatch(
-        bucket=batch.bucket,
-        dim=batch.dim,
-        items=some(batch.items_array, rows),
-        positions=some(batch.positions_array, rows),
-        last_clicks=some(batch.last_clicks_array, rows),
-        rewards=some(batch.rewards_array, rows),
-        contexts=some(batch.contexts_array, rows),
-        impression_ids=[batch.impression_ids[index] for index in chosen.tolist()],
-        sizes=some(batch.sizes_array, listed),
-        signs=np.full(len(chosen), -1, np.int8).tobytes(),
-        shown_at_ms=some(batch.shown_at_ms_array, listed),
-        source_partitions=some(batch.source_partitions_array, listed),
-        source_offsets=some(batch.source_offsets_array, listed),
-        ranked_by_epochs=some(batch.ranked_by_epochs_array, listed),
-        ranked_by_offsets=some(batch.ranked_by_offsets_array, listed),
-    )
+    chosen = some_lists(batch, list(indices))
+    return replace(chosen, signs=np.full(len(chosen.sizes), -1, np.int8).tobytes())
 
 
 def by_record(places: Iterable[SamplePosition]) -> Iterator[tuple[int, list[int]]]:

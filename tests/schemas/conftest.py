@@ -26,8 +26,21 @@ def impressions(draw):
             *(NAME, NAME, NAME, NAME, TIME, packed(8 * size), packed(4 * size * dim)),
             rendered=st.integers(0, 60) | INT,
             **VERSION,
+            **draw(st.just({}) | notes(size, dim)),
         )
     )
+
+
+def notes(size, dim):
+    """What an impression may go without, each for itself."""
+    some = st.integers(0, 60)
+    candidates = st.one_of(
+        some.map(lambda n: {"candidate_items": packed(8 * n)}),
+        some.map(lambda n: {"candidate_items": packed(8 * n), "candidate_contexts": packed(4 * n * dim)}),
+    )
+    drawn = st.sampled_from([{}, {"propensities": packed(4 * size)}])
+    named = st.fixed_dictionaries({}, optional={"split_version": st.just(NAME), "catalogue": st.just(NAME)})
+    return st.builds(lambda *parts: {k: v for part in parts for k, v in part.items()}, candidates, drawn, named)
 
 
 @st.composite
@@ -37,7 +50,8 @@ def batches(draw):
     per_row = [packed(width * rows) for width in (8, 1, 1, 8, 4 * dim)]
     per_list = [packed(width * lists) for width in (1, 8, 4, 8, 4, 8)]
     ids = st.lists(NAME, min_size=lists, max_size=lists)
-    return draw(st.builds(SampleBatch, NAME, st.just(dim), *per_row, ids, st.just(bytes(sizes)), *per_list))
+    later = [NAME, st.just(b"") | packed(8 * lists), st.just(b"") | packed(4 * rows)] if draw(st.booleans()) else []
+    return draw(st.builds(SampleBatch, NAME, st.just(dim), *per_row, ids, st.just(bytes(sizes)), *per_list, *later))
 
 
 @st.composite

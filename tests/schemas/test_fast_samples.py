@@ -6,26 +6,28 @@ import numpy as np
 import pytest
 
 from schemas.codec import SchemaError, _read, encode
-from schemas.fast_samples import read_samples
-from schemas.known import SCHEMAS, writer_of
+from schemas.fast_samples import read_full_samples, read_samples
+from schemas.known import PLAIN, SCHEMAS, writer_of
 from schemas.records import SampleBatch
 
-WRITER = writer_of(SCHEMAS[SampleBatch])
+WRITERS = {full: writer_of((SCHEMAS if full else PLAIN)[SampleBatch]) for full in (False, True)}
+READ = {False: read_samples, True: read_full_samples}
 
 
-def batch(ids: list[str], dim: int = 2) -> SampleBatch:
+def batch(ids: list[str], dim: int = 2, *, full: bool = False) -> SampleBatch:
     lists, rows = len(ids), 3 * len(ids)
     numbers = np.random.default_rng(lists)
     return SampleBatch(
         *("main", dim, numbers.bytes(8 * rows), bytes([1, 2, 3] * lists), bytes([0, 0, 2] * lists)),
         *(numbers.bytes(8 * rows), numbers.bytes(4 * dim * rows), ids, bytes([3] * lists), bytes([1] * lists)),
         *(numbers.bytes(width * lists) for width in (8, 4, 8, 4, 8)),
+        *(("autumn-2", numbers.bytes(8 * lists), numbers.bytes(4 * rows)) if full else ()),
     )
 
 
-def strict(data: bytes) -> SampleBatch | None:
+def strict(data: bytes, *, full: bool) -> SampleBatch | None:
     try:
-        return _read(WRITER, data, 10)
+        return _read(WRITERS[full], data, 10)
     except SchemaError:
         return None
 
@@ -35,9 +37,10 @@ COMMON = {"uuids": [f"6f1c2e8e-{n:04}" for n in range(70)], "one list": ["a"], "
 
 @pytest.mark.parametrize("ids", COMMON.values(), ids=COMMON)
 @pytest.mark.parametrize("dim", [0, 2])
-def test_common_batches_take_the_short_cut(ids, dim):
-    found = batch(ids, dim)
-    assert read_samples(encode(found), 10) == found
+@pytest.mark.parametrize("full", [False, True], ids=["plain", "full"])
+def test_common_batches_take_the_short_cut(ids, dim, full):
+    found = batch(ids, dim, full=full)
+    assert READ[full](encode(found), 10) == found
 
 
 RARE = {"unequal lengths": ["a", "bc"], "long ids": ["x" * 64] * 2, "not ASCII": ["né", "nè"]}
@@ -47,11 +50,13 @@ RARE = {"unequal lengths": ["a", "bc"], "long ids": ["x" * 64] * 2, "not ASCII":
 def test_rare_batches_are_left_to_the_strict_way(ids):
     found = batch(ids)
     assert read_samples(encode(found), 10) is None
-    assert strict(encode(found)) == found
+    assert strict(encode(found), full=False) == found
 
 
-def test_whatever_it_reads_the_strict_way_reads_the_same():
-    data, changed, read = encode(batch(["ab", "cd", "ef"], dim=0)), 0, 0
+@pytest.mark.parametrize("full", [False, True], ids=["plain", "full"])
+def test_whatever_it_reads_the_strict_way_reads_the_same(full):
+    read_samples = READ[full]
+    data, changed, read = encode(batch(["ab", "cd", "ef"], dim=0, full=full)), 0, 0
     for at in range(10, len(data)):
         for value in {0, 1, 2, 127, 128, 255, data[at] ^ 1, data[at] + 2 & 255} - {data[at]}:
             other = data[:at] + bytes([value]) + data[at + 1 :]
@@ -59,7 +64,7 @@ def test_whatever_it_reads_the_strict_way_reads_the_same():
             changed += 1
             if found is not None:
                 read += 1
-                assert found == strict(other), at
+                assert found == strict(other, full=full), at
     for size in range(10, len(data)):
         assert read_samples(data[:size], 10) is None
     assert read_samples(data + b"\0", 10) is None
@@ -67,7 +72,7 @@ def test_whatever_it_reads_the_strict_way_reads_the_same():
 
 
 def test_columns_that_do_not_fit_together_are_refused():
-    good = batch(["ab", "cd"])
-    for name in ("items", "rewards", "contexts", "signs", "source_offsets"):
+    good = batch(["ab", "cd"], full=True)
+    for name in ("items", "rewards", "contexts", "signs", "source_offsets", "user_hashes", "propensities"):
         with pytest.raises(SchemaError, match=name):
             encode(replace(good, **{name: getattr(good, name) + b"\0"}))

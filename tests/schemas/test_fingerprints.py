@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from schemas.known import SCHEMAS, writer_of
+from schemas.known import PLAIN, SCHEMAS, writer_of
 from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, Rules, SampleBatch, Snapshot
 from schemas.strict import SchemaError
 
@@ -22,15 +22,18 @@ PUBLISHED = {
 }
 # a change here is a change on the wire: keep the old .avsc in schemas/older
 OURS = {
-    Impression: 0xD80C729E562C6049,
+    Impression: 0x5DF0FAD09FE6AE09,
     Click: 0xADC5A5B467E79F4C,
-    SampleBatch: 0xFD72B23E82537382,
+    SampleBatch: 0x3C307FE872C6979,
     Snapshot: 0xD17D5B604F63504D,
     Progress: 0x5055EBAA1BDD1B8,
     JoinStart: 0x1DB760A275A01A28,
     DeadLetter: 0x95936E33A112C389,
     Rules: 0x163AFE3B751B4186,
 }
+
+
+PLAINLY = {Impression: 0xD80C729E562C6049, SampleBatch: 0xFD72B23E82537382}  # as long as no later field is used
 
 
 def crc64(text):
@@ -68,6 +71,15 @@ def test_fingerprints_follow_the_specification_and_stay(cls):
     found = int.from_bytes(writer_of(SCHEMAS[cls]).fingerprint, "little")
     assert found == crc64(canonical(SCHEMAS[cls]))
     assert f"{found:#x}" == f"{OURS[cls]:#x}"
+
+
+@pytest.mark.parametrize("cls", PLAINLY, ids=lambda cls: cls.__name__)
+def test_the_plain_schemas_are_those_of_the_first_version(cls):
+    found = int.from_bytes(writer_of(PLAIN[cls]).fingerprint, "little")
+    assert f"{found:#x}" == f"{PLAINLY[cls]:#x}"
+    fields = SCHEMAS[cls]["fields"]
+    assert fields[: len(PLAIN[cls]["fields"])] == PLAIN[cls]["fields"], "what came later stands at the end"
+    assert all(field["default"] == "" for field in fields[len(PLAIN[cls]["fields"]) :])
 
 
 def test_what_readers_need_not_agree_on_is_not_in_the_fingerprint():

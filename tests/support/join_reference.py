@@ -15,6 +15,7 @@ import numpy as np
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
+from streams.events import user_hash
 from streams.settings import Bucket
 
 END_OF_TIME = 2**61  # stamps beyond count as this
@@ -156,4 +157,6 @@ def sample(event: Impression, clicked: dict[int, float]) -> tuple:
         context = tuple(event.contexts_array[k - 1].tolist())
         rows.append((int(event.items_array[k - 1]), k, last, clicked.get(k, 0.0), context))
         last = k if clicked.get(k, 0.0) > 0 else last
-    return event.bucket, event.impression_id, event.shown_at_ms, event.ranked_by_offset, tuple(rows)
+    list_of = (event.bucket, event.impression_id, event.shown_at_ms, event.ranked_by_offset, tuple(rows))
+    users = (user_hash(event.user_id),) if event.split_version or event.propensities else ()
+    return *list_of, event.split_version, users, tuple(event.propensities_array[: len(rows)].tolist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -29,9 +30,12 @@ def impression(name: str, bucket: str, shown_at: int, size: int, rendered: int) 
     dim = BUCKETS[bucket].dim
     items = np.arange(size, dtype="<i8") + shown_at * 10
     contexts = np.linspace(-1, 1, size * dim, dtype="<f4")
-    return Impression(
+    plain = Impression(
         name, session(name), bucket, "u", shown_at, items.tobytes(), contexts.tobytes(), rendered, 1, shown_at
     )
+    drawn = np.linspace(0.25, 1, size, dtype="<f4").tobytes()
+    notes = ({}, {"split_version": "v1"}, {"split_version": "v2", "propensities": drawn}, {"propensities": drawn})
+    return replace(plain, **notes[shown_at % 4])
 
 
 def session(name: str) -> str:
@@ -175,6 +179,9 @@ def signed_lists(batch: object) -> Counter:
             int(batch.shown_at_ms_array[index]),
             int(batch.ranked_by_offsets_array[index]),
             tuple(rows[row : row + size]),
+            batch.split_version,
+            tuple(batch.user_hashes_array[index : index + 1].tolist()),
+            tuple(batch.propensities_array[row : row + size].tolist()),
         )
         found[int(batch.source_offsets_array[index]), entry] += int(batch.signs_array[index])
         row += size

@@ -86,8 +86,27 @@ class EventWriter:
         shown_at_ms: int | None = None,
         rendered: int | None = None,
         ranked_by: tuple[int, int] = (0, -1),
+        split_version: str = "",
+        catalogue: str = "",
+        propensities: ArrayLike | None = None,
+        candidate_items: ArrayLike | None = None,
+        candidate_contexts: ArrayLike | None = None,
     ) -> str:
-        """Write one list that was shown, from the top, and return its id, which its clicks must name."""
+        """Write one list that was shown, from the top, and return its id, which its clicks must name.
+
+        Joins of before these fields were known refuse an impression that has any of the last five; upgrade them first.
+
+        Parameters
+        ----------
+        split_version
+            Which split of the users gave this one its bucket; samples then carry it with a hash of the user.
+        catalogue
+            The version of the catalogue that the candidates came from.
+        propensities
+            The chance with which each item was drawn for its position, given the items above it.
+        candidate_items, candidate_contexts
+            All items that the list was chosen from, those shown included: what ``glimpse evaluate`` ranks again.
+        """
         record = impression_of(
             items,
             contexts,
@@ -99,6 +118,11 @@ class EventWriter:
             rendered=rendered,
             ranked_by_epoch=ranked_by[0],
             ranked_by_offset=ranked_by[1],
+            split_version=split_version,
+            catalogue=catalogue,
+            propensities=propensities,
+            candidate_items=candidate_items,
+            candidate_contexts=candidate_contexts,
         )
         self.send(record)
         return record.impression_id

@@ -72,6 +72,18 @@ BAD_LISTS = {
     "a number for a name": (([1], [[0]]), {"bucket": 5}, "bucket must be text, got 5"),
     "a time with a fraction": (([1], [[0]]), {"shown_at_ms": 1.5}, "shown_at_ms must be a whole number"),
     "a negative epoch": (([1], [[0]]), {"ranked_by_epoch": -1}, "ranked_by_epoch must be"),
+    "a propensity too few": (([1, 2], [[0], [0]]), {"propensities": [0.5]}, "for each of 2 items"),
+    "a propensity of 0": (([1], [[0]]), {"propensities": [0.0]}, "above 0 and at most 1"),
+    "propensities in text": (([1], [[0]]), {"propensities": ["x"]}, "propensities must be numbers"),
+    "named candidates": (([1], [[0]]), {"candidate_items": ["a"]}, "candidate_items must be whole numbers"),
+    "contexts without candidates": (([1], [[0]]), {"candidate_contexts": [[0]]}, "candidate_contexts must be one row"),
+    "candidates in another dimension": (
+        ([1], [[0]]),
+        {"candidate_items": [1, 2], "candidate_contexts": [[0, 0], [0, 0]]},
+        "not the 4 of an item for each of 2 candidates",
+    ),
+    "a long split version": (([1], [[0]]), {"split_version": "v" * 65}, "split_version must be at most 64 bytes"),
+    "a number for a split": (([1], [[0]]), {"split_version": 3}, "split_version must be text"),
 }
 
 
@@ -105,6 +117,18 @@ def test_json_lines_are_events():
         impression_of([5, 6], [[0.5], [1]], **NAMES, rendered=1),
         click_of(**TAP, reward=0.5),
     ]
+
+
+def test_json_lines_may_say_what_a_list_was_chosen_from():
+    more = {"split_version": "autumn-2", "catalogue": "c7", "propensities": [0.5, 1]}
+    more |= {"candidate_items": [5, 6, 7], "candidate_contexts": [[0.5], [1], [0]]}
+    shown = {"type": "impression", **NAMES, "items": [5, 6], "contexts": [[0.5], [1]], **more}
+    [event] = read_events([json.dumps(shown)])
+    assert event == impression_of([5, 6], [[0.5], [1]], **NAMES, **more)
+    assert event.propensities_array.tolist() == [0.5, 1]
+    assert event.candidate_items_array.tolist() == [5, 6, 7]
+    assert event.candidate_contexts_array.tolist() == [[0.5], [1], [0]]
+    assert (event.split_version, event.catalogue) == ("autumn-2", "c7")
 
 
 BAD_LINES = {
