@@ -22,6 +22,7 @@ from streams.commands import (
     produce,
     rank,
     replay,
+    serve,
     servers,
     show,
 )
@@ -44,6 +45,7 @@ for group in (
     jobs,
     produce,
     rank,
+    serve,
     show,
     lag,
     dashboard,
