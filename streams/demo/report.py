@@ -33,7 +33,8 @@ h1 {{ font-size: 1.6rem; margin: 0 0 .25rem }} h2 {{ font-size: 1.05rem; margin:
 p {{ color: var(--soft); margin: .25rem 0 1rem; max-width: 70ch }}
 section {{ background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem; margin: 1rem 0;
   overflow-x: auto }}
-.pair {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)) }}
+.pair {{ display: grid; gap: 1rem; margin: 1rem 0;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)) }}
 .pair section {{ margin: 0 }}
 table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }}
 th, td {{ text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap }}
@@ -45,7 +46,8 @@ svg {{ max-width: 100%; height: auto }} svg text {{ font: 12px system-ui, sans-s
 <h1>Day one: what each learner makes of an old ranker's log</h1>
 <p>Your log was ordered by your old ranker. What it liked stood high, what stood high was seen, and what was seen was
 clicked: whoever takes unseen for refused learns the old ranker's taste with the users'. Each learner here read the same
-log and then served the same users; lifts of CTR_sum over C²UCB, {log_seeds} seeds, 95% intervals.</p>
+log and then served the same users; lifts of CTR_sum over C²UCB, {log_seeds} seeds, 95% intervals, in brackets the
+cosine of what it learned with the users' taste.</p>
 <section><table><tr>{log_head}</tr>{log_rows}</table></section>
 <section>{log_chart}</section>
 <section><pre>{commands}</pre></section>
@@ -85,7 +87,8 @@ def write_report(
     clicks, regret = columns(visits)
     table = world.users.examination
     shown = [*LEARNERS, "oracle"]
-    log_head, log_cells = day_one_grid(logs, shown)
+    head, cells_by_log = day_one_grid(logs, shown)
+    log_head, *log_cells = zip(head, *cells_by_log, strict=True)  # a line per learner: eight columns are too wide
     page = PAGE.format(
         log_seeds=SEEDS,
         log_head="".join(f"<th>{escape(name)}</th>" for name in log_head),
