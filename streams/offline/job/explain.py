@@ -9,7 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from learner.experiments.coverage import REWARDS, ROWS, Coverage
-from learner.experiments.day_one import DayOne, ServedLists, cases, standings
+from learner.experiments.day_one import DayOne, ServedLists, standings
+from learner.experiments.day_one_cases import cases
 from learner.experiments.day_one_logs import lifts, play
 from learner.experiments.gap import Gap, Lifts, worlds
 from streams.offline.coverage_report import write_coverage

@@ -7,7 +7,8 @@ import pytest
 
 from learner.bandits import UbmLinUcb
 from learner.experiments.coverage import Coverage, KnownWorld
-from learner.experiments.day_one import DayOne, cases, standings, steep
+from learner.experiments.day_one import DayOne, standings, steep
+from learner.experiments.day_one_cases import cases
 from learner.experiments.day_one_logs import Pages, learned, lifts, play, reordered
 from learner.experiments.gap import NAMES, Gap, place, worlds
 from learner.samples import Samples
