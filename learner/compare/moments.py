@@ -51,7 +51,7 @@ class RatioMoments:
         return cls(*(np.sum([getattr(one, field.name) for one in found], axis=0) for field in fields(cls)))
 
 
-def moments_over_time(user: Ints, time_bin: Ints, size: Ints, total: Ints, *, bins: int) -> RatioMoments:
+def moments_over_time(user: NDArray[np.integer], time_bin: Ints, size: Ints, total: Ints, *, bins: int) -> RatioMoments:
     """Return the moments at the end of each of ``bins``, from what each user added in each bin.
 
     A pair of user and bin has one row at most; rows come in any order.

@@ -11,6 +11,7 @@ import typer
 
 from streams.commands import (
     archive,
+    compare,
     dashboard,
     dead_letters,
     demo,
@@ -22,7 +23,6 @@ from streams.commands import (
     produce,
     rank,
     replay,
-    serve,
     servers,
     show,
 )
@@ -45,8 +45,8 @@ for group in (
     jobs,
     produce,
     rank,
-    serve,
     show,
+    compare,
     lag,
     dashboard,
     dead_letters,

@@ -118,6 +118,7 @@ class Crowd:
             rendered=POSITIONS,
             ranked_by_epoch=version[0],
             ranked_by_offset=version[1],
+            split_version=self._split.version,
         )
         self._send(impression, at_ms, spread_ms=800)
         at = at_ms

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from learner.experiments.day_one import LEARNERS
 from learner.simulate import World
+from streams.compare import Line, line_chart
 from streams.demo.crowd import Visit
 from streams.demo.day_one import COMMANDS, SEEDS
-from streams.demo.line_chart import Line, line_chart
 from streams.demo.scores import ORDER, BucketScore, cells, columns
 from streams.offline import DayOneRow, day_one_chart, day_one_grid, svg_map
 

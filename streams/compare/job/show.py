@@ -1,0 +1,93 @@
+"""glimpse compare at work: one look or many, on a terminal, as JSON, as a page."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from streams.compare.comparison import BucketComparison, compare
+from streams.compare.job.follow import SampleFollower
+from streams.compare.look import CompareChoice
+from streams.compare.report import report_page
+from streams.compare.view import comparison_json, comparison_view
+from streams.ledger.job import join_commits
+from streams.logs import LogSource, replace_file
+from streams.logs.job import open_source
+from streams.settings import Settings
+from streams.split import Split
+
+FINE, ALARM, STOP = 0, 1, 3  # exit codes; 2 is for what could not be found out
+
+
+def show_comparison(
+    place: str,
+    settings: Settings,
+    choice: CompareChoice,
+    *,
+    as_json: bool = False,
+    report: Path | None = None,
+    positions: bool = False,
+    watch: bool = False,
+    every_s: float = 60.0,
+    rounds: int | None = None,
+    console: Console | None = None,
+) -> int:
+    """Compare what is logged at ``place``, and return 0 if all is well, 1 for an alarm, 3 for a bucket to stop.
+
+    While watching, each look reads only what was added; ``rounds`` ends it after so many looks.
+    """
+    console = console or Console()
+    code = FINE
+    in_place = Live(console=console, auto_refresh=False) if watch and console.is_terminal and not as_json else None
+    with closing(open_source(place, settings)) as source, in_place or nullcontext():
+        follower = SampleFollower(source)
+        for look in count(1):
+            follower.read()
+            found = compare(follower.sums, follower.losses, choice_of(settings, choice, follower))
+            found = replace(found, notes=[*found.notes, *follower.notes.values()], open=open_lists(source))
+            code = exit_code(found)
+            if report is not None:
+                replace_file(report, report_page(found).encode())
+            if as_json:
+                print(comparison_json(found), flush=True)
+            elif in_place is not None:
+                in_place.update(comparison_view(found, positions=positions), refresh=True)
+            else:
+                console.print(comparison_view(found, positions=positions), highlight=False)
+            if not watch or look == rounds:
+                return code
+            time.sleep(every_s)
+    return code
+
+
+def open_lists(source: LogSource) -> int | None:
+    """Return how many lists wait for their close by the join's own ledger; an archive has none."""
+    commits = join_commits(source).values()
+    return sum(commit.ledger.open for commit in commits) if commits else None
+
+
+def choice_of(settings: Settings, choice: CompareChoice, follower: SampleFollower) -> CompareChoice:
+    """Return the choice with what the settings know: the shares of a split if its users were split by it, and H."""
+    choice = replace(choice, correctable_s=settings.horizon_s)
+    if choice.shares or not settings.buckets:
+        return choice
+    split = Split.of(settings)
+    versions = {arm.split for arm in follower.sums.arms}
+    if versions - {"", split.version} and choice.split not in ("", split.version):
+        return choice
+    control = choice.control or settings.split.holdout_bucket or next(iter(settings.buckets))
+    namespace = settings.buckets[control].namespace if control in settings.buckets else ""
+    return replace(choice, shares=split.weights.get(namespace, {}))
+
+
+def exit_code(found: BucketComparison) -> int:
+    """Return what a comparison means for who runs it by a timer."""
+    if not found.believed:
+        return ALARM
+    return STOP if found.stops else FINE

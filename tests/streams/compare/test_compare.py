@@ -1,0 +1,221 @@
+"""Who won, out of sample batches: the same as a plain loop, corrections and all, and in words."""
+
+import json
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from compared_lists import START_MS, batch_of, by_hand, traffic
+from rich.console import Console
+
+from schemas.codec import encode
+from schemas.records import Click, DeadLetter
+from streams.compare import (
+    CompareChoice,
+    CompareError,
+    ListSums,
+    LostClicks,
+    checks,
+    compare,
+    comparison_json,
+    comparison_view,
+    report_page,
+    verdict,
+)
+from streams.logs import LogRecord
+
+EQUAL = CompareChoice(control="old", shares={"old": 1.0, "new": 1.0})
+
+
+def compared(batches, choice=EQUAL, lost=()):
+    sums, losses = ListSums(), LostClicks()
+    losses.add_late([LogRecord(0, 0, None, encode(click)) for click in lost])
+    for batch in batches:
+        sums.add(batch)
+        losses.add_lists(batch)
+    return compare(sums, losses, choice)
+
+
+def two(old, new, *, lists=(20_000, 20_000)):
+    """Return traffic of two buckets by their chances of a click."""
+    return [
+        traffic(name, lists=many, chance=chance, seed=1)
+        for name, many, chance in zip(("old", "new"), lists, (old, new), strict=True)
+    ]
+
+
+def late(batch, share):
+    """Return late clicks for a share of a batch's clicks."""
+    lists = np.flatnonzero(batch.rewards_array.reshape(-1, 3).any(axis=1))
+    times = batch.shown_at_ms_array
+    return [
+        Click(batch.impression_ids[number], "s", 3, int(times[number]) + 9_000_000)
+        for number in lists[: round(share * len(lists))].tolist()
+    ]
+
+
+def corrected(batch, numbers):
+    """Return the correction of some lists: as they were with −1, with a click at the top with +1."""
+    numbers = np.asarray(numbers)
+    users, minutes = batch.user_hashes_array[numbers], (batch.shown_at_ms_array[numbers] - START_MS) // 60_000
+    was = batch.rewards_array.reshape(-1, 3)[numbers]
+    now = was.copy()
+    now[:, 0] = 1
+    back = batch_of(batch.bucket, users, minutes, was, signs=-np.ones(len(numbers)), first=1000)
+    return [back, batch_of(batch.bucket, users, minutes, now, first=1000)]
+
+
+def test_corrections_in_any_order_come_to_what_a_plain_loop_finds():
+    batches = [traffic(name, lists=400, chance=0.2, seed=1, users=90) for name in ("old", "new")]
+    batches += corrected(batches[0], [3, 50, 51, 399]) + corrected(batches[1], [0, 7])
+    expected = by_hand(batches)
+    results = []
+    for seed in range(3):
+        random.Random(seed).shuffle(batches)
+        found = compared(batches)
+        results.append(json.loads(comparison_json(found)))
+        for one in found.buckets:
+            assert (one.lists, one.users, one.rates["sum"], one.rates["set"]) == pytest.approx(expected[one.bucket])
+            assert sum(clicks for _, clicks in one.by_position) == one.clicks
+            assert {rows for rows, _ in one.by_position} == {one.lists}
+    assert results[0] == results[1] == results[2]
+
+
+def test_a_bucket_that_is_better_is_named_with_bounds_and_a_time():
+    found = compared(
+        [traffic("old", lists=20_000, chance=0.2, seed=1), traffic("new", lists=20_000, chance=0.24, seed=1)]
+    )
+    best, control = found.buckets
+    assert (best.bucket, control.lifts) == ("new", None)
+    lift = best.lifts["sum"]
+    assert 0 < lift.low < 0.2 < lift.high < 0.3
+    assert START_MS < lift.decided_since_ms <= found.to_ms
+    assert verdict(best, found).startswith("new is ahead of old by ")
+    assert "; decided since Tuesday 2023-11-1" in verdict(best, found)
+    assert found.believed
+    assert found.stops == []
+    times = best.curve["time_ms"]
+    assert all(a < b for a, b in pairwise(times))
+    early = next(k for k, low in enumerate(best.curve["low"]) if low > 0)
+    assert abs(times[early] - lift.decided_since_ms) <= 60_000
+
+
+def test_alike_buckets_are_undecided_with_a_time_that_a_decision_may_take():
+    found = compared([traffic(name, lists=4_000, chance=0.2, seed=4) for name in ("old", "new")])
+    [new] = [one for one in found.buckets if one.lifts]
+    text = verdict(new, found)
+    assert "new against old: undecided; " in text
+    assert "more" in text or "no end can be foretold" in text
+
+
+def test_a_bucket_that_is_much_worse_is_stopped():
+    found = compared(
+        [traffic("old", lists=8_000, chance=0.24, seed=1), traffic("new", lists=8_000, chance=0.2, seed=1)]
+    )
+    assert found.stops == ["new"]
+    assert any("GUARDRAIL: new" in text and alarm for alarm, text in checks(found))
+    assert compared(two(0.24, 0.2), replace(EQUAL, guardrail=0.3)).stops == []
+
+
+def test_a_split_that_leaks_is_an_alarm_and_no_lift_is_believed():
+    found = compared(
+        [traffic("old", lists=20_000, chance=0.2, seed=1), traffic("new", lists=18_000, chance=0.3, seed=1)]
+    )
+    assert found.sample_ratio["alarm"]
+    assert not found.believed
+    assert "not to be believed" in verdict(found.buckets[0], found)
+    assert "new 47.37% of 50.00%" in checks(found)[0][1]
+
+
+def test_shares_are_those_of_the_split_and_unknown_ones_are_not_tested():
+    batches = [traffic("old", lists=9_000, chance=0.2, seed=1), traffic("new", lists=1_000, chance=0.2, seed=1)]
+    assert not compared(batches, replace(EQUAL, shares={"old": 0.9, "new": 0.1})).sample_ratio["alarm"]
+    assert compared(batches).sample_ratio["alarm"]
+    unknown = compared(batches, CompareChoice(control="old"))
+    assert (unknown.sample_ratio["tested"], unknown.believed) == (False, True)
+
+
+def test_users_in_two_buckets_are_counted():
+    one = traffic("old", lists=500, chance=0.2, seed=1)
+    other = replace(one, bucket="new")
+    assert compared([one, other]).sample_ratio["users_in_two_buckets"] == 500
+
+
+def test_a_bucket_that_loses_clicks_is_an_alarm_that_names_it():
+    old, new = (traffic(name, lists=20_000, chance=0.2, seed=1) for name in ("old", "new"))
+    found = compared([old, new], lost=[*late(old, 0.002), *late(new, 0.04)])
+    assert list(found.join_rate["buckets"]) == ["new"]
+    assert not found.believed
+    assert any("JOIN RATE: new loses" in text for _, text in checks(found))
+    fair = compared([old, new], lost=[*late(old, 0.04), *late(new, 0.04)])
+    assert fair.believed
+    assert fair.join_rate["lost"]["new"] == pytest.approx(0.03, abs=0.01)
+
+
+def test_clicks_in_dead_letters_are_lost_ones_and_those_of_unknown_lists_nobodys():
+    batch = traffic("old", lists=50, chance=0.3, seed=1)
+    click = Click(batch.impression_ids[0], "s", 1, START_MS)
+    letters = [
+        DeadLetter("p.clicks", 0, 1, 0, None, encode(click), "position 9 is beyond the list"),
+        DeadLetter("p.clicks", 0, 2, 0, None, b"nothing", "cannot be read"),
+        DeadLetter("p.impressions", 0, 3, 0, None, encode(click), "not an impression"),
+    ]
+    losses, sums = LostClicks(), ListSums()
+    losses.add_lists(batch)
+    sums.add(batch)
+    losses.add_letters([LogRecord(k, 0, None, encode(letter)) for k, letter in enumerate(letters)], 0)
+    losses.add_late([LogRecord(0, 0, None, encode(replace(click, impression_id="unheard of")))])
+    [old] = compare(sums, losses, CompareChoice()).buckets
+    assert (old.lost_clicks, losses.clicks) == (1, 2)
+    [again] = compare(sums, losses, CompareChoice()).buckets
+    assert again.lost_clicks == 1, "a second look counts none of them twice"
+
+
+def test_the_newest_split_is_compared_unless_another_is_asked_for():
+    before = [traffic(name, lists=300, chance=0.2, seed=1, split="a") for name in ("old", "new")]
+    now = [
+        batch_of(name, [1 + k, 2 + k], [500, 500], np.eye(3)[:2], split="b") for k, name in ((10, "old"), (20, "new"))
+    ]
+    found = compared(before + now)
+    assert (found.split, found.buckets[0].lists) == ("b", 2)
+    assert "only lists under the split 'b'" in found.notes[0]
+    assert compared(before + now, replace(EQUAL, split="a")).buckets[0].lists == 300
+
+
+def test_lists_without_users_count_each_for_itself_and_it_is_said():
+    batches = [replace(traffic(name, lists=300, chance=0.2, seed=1), user_hashes=b"") for name in ("old", "new")]
+    found = compared(batches)
+    assert [one.users for one in found.buckets] == [300, 300]
+    assert not found.sample_ratio["tested"]
+    assert any("tell no user" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "batches, choice, words",
+    [
+        ([], EQUAL, "no lists in the samples yet"),
+        ([traffic("new", lists=9, chance=0.2, seed=1)], EQUAL, "no lists of the control 'old'; there are new"),
+        ([traffic("old", lists=9, chance=0.2, seed=1)], replace(EQUAL, split="z"), "no lists under the split 'z'"),
+        ([traffic("old", lists=9, chance=0.2, seed=1)], CompareChoice(buckets=("x",)), "no lists of the buckets x"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(batches, choice, words):
+    with pytest.raises(CompareError, match=words):
+        compared(batches, choice)
+
+
+def test_the_terminal_and_the_page_show_every_bucket_and_alarm():
+    found = compared(
+        [traffic("old", lists=20_000, chance=0.2, seed=1), traffic("new", lists=18_000, chance=0.3, seed=1)]
+    )
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(comparison_view(found, positions=True))
+    text, page = console.export_text(), report_page(found)
+    assert max(map(len, text.splitlines())) <= 80
+    for shown in (text, page):
+        assert "SAMPLE RATIO" in shown
+        assert "18,000" in shown
+    assert page.count("<polyline") == 4
+    assert "http" not in page

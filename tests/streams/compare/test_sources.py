@@ -1,0 +1,120 @@
+"""The same lists on Kafka, in its archive and in an embedded directory: the same numbers; and going on from there."""
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from itertools import count
+
+import pytest
+from replay_runs import SETTINGS, START
+from rich.console import Console
+from typer.testing import CliRunner
+
+from schemas.records import Impression
+from streams.commands.main import cli
+from streams.compare import CompareChoice, compare
+from streams.compare.job import SampleFollower, show_comparison
+from streams.embedded.job import Embedded
+from streams.events.job.produce import simulated_events
+from streams.logs import Archive
+from streams.logs.job import copy, open_source, restore
+from streams.split import Split
+
+TOPICS = ("samples", "late-clicks", "dead-letters")
+VERSION = Split.of(SETTINGS).version
+
+
+def play(folder, *, lists=900, first=0):
+    """Run the embedded flow for some lists, every tenth click late and every fifteenth too late."""
+    begin = START + first * 1000
+    ticks, steps = count(begin, 50), {}
+    for number, event in enumerate(simulated_events(SETTINGS, lists, seed=1 + first, clock=lambda: next(ticks) / 1000)):
+        if isinstance(event, Impression):
+            at, event = event.shown_at_ms, replace(event, split_version=VERSION)
+        else:
+            at = event.clicked_at_ms + (300_000 if number % 15 == 0 else 70_000 if number % 10 == 0 else 0)
+        steps.setdefault(-(-at // 5_000) * 5_000, []).append(event)
+    with Embedded(folder, SETTINGS, partitions=2) as loop:
+        for at_ms in sorted(steps):
+            loop.append(steps[at_ms], at_ms=at_ms)
+            loop.step(at_ms)
+        loop.step(at_ms + 1_000_000)
+
+
+def numbers(place, settings, capsys, **options):
+    code = show_comparison(str(place), settings, CompareChoice(control="cm"), as_json=True, **options)
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for one in found:
+        del one["open"], one["notes"]  # an archive has no join to ask
+    return code, found
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("embedded")
+    play(folder)
+    return folder
+
+
+def test_kafka_its_archive_and_an_embedded_directory_give_the_same_numbers(directory, settings_for, tmp_path, capsys):
+    settings = settings_for(partitions=2, timestamps="CreateTime", buckets=SETTINGS.buckets, wait_s=60, lateness_s=60)
+    restore(settings, Archive(directory), topics=TOPICS)
+    copy(settings, Archive(tmp_path), topics=TOPICS)
+    embedded = numbers(directory, settings, capsys)
+    assert numbers("kafka", settings, capsys) == embedded
+    assert numbers(tmp_path, settings, capsys) == embedded
+    code, [found] = embedded
+    assert code == 0
+    assert {one["bucket"]: one["lists"] for one in found["buckets"]}.keys() == SETTINGS.buckets.keys()
+    assert sum(one["lists"] for one in found["buckets"]) == 900
+    assert sum(one["lost_clicks"] for one in found["buckets"]) > 10
+    assert found["sample_ratio"]["tested"]
+    assert found["split"] == VERSION
+
+
+def test_watching_goes_on_from_where_it_was(directory, tmp_path):
+    play(tmp_path, lists=300)
+    with closing(open_source(str(tmp_path), SETTINGS)) as source:
+        follower = SampleFollower(source)
+        assert follower.read() > 0
+        assert follower.read() == 0
+        before = compare(follower.sums, follower.losses, CompareChoice())
+    play(tmp_path, lists=200, first=2000)
+    with closing(open_source(str(tmp_path), SETTINGS)) as source:
+        follower.source = source
+        taken = follower.read()
+        whole = SampleFollower(source)
+        assert 0 < taken < whole.read()
+    after = compare(follower.sums, follower.losses, CompareChoice())
+    assert sum(one.lists for one in before.buckets) == 300
+    assert sum(one.lists for one in after.buckets) == 500
+    assert after == compare(whole.sums, whole.losses, CompareChoice())
+
+
+def test_the_command_shows_writes_and_watches(directory, tmp_path, capsys):
+    page = tmp_path / "report.html"
+    code, looks = numbers(directory, SETTINGS, capsys, watch=True, every_s=0, rounds=2, report=page)
+    assert (code, len(looks)) == (0, 2)
+    assert looks[0] == looks[1]
+    assert page.read_text().startswith("<!doctype html>")
+    console = Console(width=80, record=True)
+    show_comparison(str(directory), SETTINGS, CompareChoice(), positions=True, console=console)
+    assert "CTR by position" in console.export_text()
+
+
+CASES = {
+    "no samples": (["{empty}"], 2, "has no samples"),
+    "no such control": (["{logs}", "--control", "x"], 2, "no lists of the control 'x'; there are cm, pbm, ubm"),
+    "a share without weight": (["{logs}", "--share", "cm"], 2, "--share takes BUCKET=WEIGHT"),
+    "an alarm": (["{logs}", "--share", "cm=1", "--share", "pbm=9"], 1, ""),
+    "well": (["{logs}", "--share", "cm=1", "--share", "pbm=1"], 0, ""),
+}
+
+
+@pytest.mark.parametrize("arguments, code, words", CASES.values(), ids=CASES)
+def test_exit_codes(directory, tmp_path, arguments, code, words):
+    Archive(tmp_path).add_topic("clicks", partitions=1)
+    places = {"{empty}": str(tmp_path), "{logs}": str(directory)}
+    result = CliRunner().invoke(cli, ["compare", *(places.get(each, each) for each in arguments)])
+    assert result.exit_code == code, result.output
+    assert words in " ".join(result.output.split())
