@@ -1,5 +1,9 @@
 """Comparisons that are looked at every minute of a day, a thousand times and more."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from compare_worlds import returning, upper_bound, visitors
@@ -77,3 +81,13 @@ def test_a_leak_of_one_percent_is_noticed():
     alarm = ratio_evidence(counts, [0.5, 0.5]) >= ALARM
     print(f"leak noticed after at most {alarm.argmax(axis=1).max() + 1} min")
     assert alarm.any(axis=1).all()
+
+
+def test_a_million_lists_are_compared_in_seconds_and_megabytes():
+    bench = Path(__file__).parents[1] / "bench" / "compare.py"
+    told = subprocess.run([sys.executable, bench, "1000000"], check=True, capture_output=True, text=True).stdout
+    print(told)
+    found = {line.split()[0]: float(line.split()[1]) for line in told.splitlines()}
+    assert found["compare_lists"] >= 1e6
+    assert found["compare_all"] < 20
+    assert found["compare_memory"] < 500
