@@ -1,5 +1,6 @@
 """Who won, and whether it is true: lifts of buckets over a control out of samples."""
 
+from streams.compare.chosen import choice_of
 from streams.compare.columns import ListSums
 from streams.compare.comparison import (
     METRICS,
@@ -25,6 +26,7 @@ __all__ = [
     "ListSums",
     "LostClicks",
     "checks",
+    "choice_of",
     "compare",
     "comparison_json",
     "comparison_view",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from learner.browsing import MAX_POSITIONS
 from schemas.records import SampleBatch
+from streams.compare.user_sample import UserSample
 
 MINUTE_MS = 60_000
 ROWS, HITS = range(2)  # fields by position: rows shown, clicks
@@ -56,12 +57,13 @@ class ArmSums:
     """All that was counted of one arm; a list with sign −1 takes back what it had added, and where."""
 
     fields: int
+    sample: UserSample = field(default_factory=UserSample)
     rows: UserMinutes = field(init=False)
     positions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, MAX_POSITIONS + 1), np.int64))
     newest_ms: int = 0
     userless: int = 0  # lists that no user is told of
     _waiting: list[UserMinutes] = field(default_factory=list)
-    _many: int = 0
+    _sampled: int = 0  # the sample's halvings when the rows were thinned last
 
     def __post_init__(self) -> None:
         self.rows = UserMinutes.empty(self.fields)
@@ -72,34 +74,38 @@ class ArmSums:
             return
         self.newest_ms = max(self.newest_ms, int(shown_at_ms.max()))
         self._waiting.append(UserMinutes(user, shown_at_ms // MINUTE_MS, amounts))
-        self._many += len(user)
-        if self._many >= COMPACT_AT:
-            self.settle()
 
     def settle(self) -> UserMinutes:
-        """Return the rows, all that waited added up."""
-        if self._waiting:
+        """Return the rows of users in the sample, all that waited added up."""
+        if self._waiting or self._sampled != self.sample.halvings:
             parts = [self.rows, *self._waiting]
-            self.rows = UserMinutes(
-                np.concatenate([part.user for part in parts]),
-                np.concatenate([part.minute for part in parts]),
-                np.concatenate([part.amounts for part in parts]),
-            ).added_up()
-            self._waiting, self._many = [], 0
+            user = np.concatenate([part.user for part in parts])
+            kept = self.sample.has(user)
+            minute = np.concatenate([part.minute for part in parts])[kept]
+            amounts = np.concatenate([part.amounts for part in parts])[kept]
+            self.rows = UserMinutes(user[kept], minute, amounts).added_up()
+            self._waiting, self._sampled = [], self.sample.halvings
         return self.rows
 
 
 class ListSums:
-    """What sample batches say of each arm: lists, clicks and clicked lists of each user and minute."""
+    """What sample batches say of each arm: lists, clicks and clicked lists of each user and minute.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    most_rows
+        Of users and minutes, 40 bytes each; beyond that, every second user is left out, as often as it takes.
+    """
+
+    def __init__(self, *, most_rows: int = 10_000_000) -> None:
         self.arms: dict[Arm, ArmSums] = {}
-        self.lists = 0  # that were added, before what was taken back
+        self.sample, self.most_rows = UserSample(), most_rows
+        self._unsettled = 0
 
     def add(self, batch: SampleBatch) -> None:
         """Count the lists of a batch."""
         sizes, signs = batch.sizes_array.astype(np.int64), batch.signs_array.astype(np.int64)
-        arm = self.arms.setdefault(Arm(batch.bucket, batch.split_version), ArmSums(fields=3))
+        arm = self.arms.setdefault(Arm(batch.bucket, batch.split_version), ArmSums(3, self.sample))
         clicked = batch.rewards_array > 0
         ends = np.concatenate(([0], np.cumsum(clicked)))
         stops = np.cumsum(sizes)
@@ -112,7 +118,15 @@ class ListSums:
         position = batch.positions_array
         for number, weight in ((ROWS, sign), (HITS, sign * clicked)):
             arm.positions[number] += np.bincount(position, weight, MAX_POSITIONS + 1).astype(np.int64)
-        self.lists += int((signs > 0).sum())
+        self._unsettled += len(sizes)
+        if self._unsettled >= COMPACT_AT:
+            self.settle()
+
+    def settle(self) -> None:
+        """Add up what waits, and thin the users if they have become too many."""
+        self._unsettled = 0
+        while sum(len(arm.settle().user) for arm in self.arms.values()) > self.most_rows:
+            self.sample.halvings += 1
 
 
 def users_of(batch: SampleBatch) -> NDArray[np.uint64]:

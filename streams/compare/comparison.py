@@ -80,15 +80,16 @@ class BucketComparison:
 
 def compare(sums: ListSums, losses: LostClicks, choice: CompareChoice) -> BucketComparison:
     """Return the comparison of what was counted so far."""
-    split = _split(sums, choice)
+    split = chosen_split(sums, choice)
     notes: list[str] = []
     if len({arm.split for arm in sums.arms}) > 1:
         notes.append(f"only lists under the split {split or 'without a version'!r} are compared; others: --split")
     arms = {arm.bucket: found for arm, found in sums.arms.items() if arm.split == split}
     arms = {name: arms[name] for name in sorted(arms) if not choice.buckets or name in choice.buckets}
     control = _control(arms, choice)
-    for found in arms.values():
-        found.settle()
+    sums.settle()
+    if sums.sample.halvings:
+        notes.append(f"1 of {2**sums.sample.halvings} users is taken, by a hash, to keep memory small")
     minutes = np.unique(np.concatenate([found.rows.minute for found in arms.values()]))
     if not len(minutes):
         raise CompareError("all lists were taken back; there is nothing to compare")
@@ -120,7 +121,8 @@ def compare(sums: ListSums, losses: LostClicks, choice: CompareChoice) -> Bucket
     )
 
 
-def _split(sums: ListSums, choice: CompareChoice) -> str:
+def chosen_split(sums: ListSums, choice: CompareChoice) -> str:
+    """Return the version of the split that is compared: the one asked for, else the newest."""
     if not sums.arms:
         raise CompareError("no lists in the samples yet; glimpse join writes them wait_s after they were shown")
     known = {arm.split for arm in sums.arms}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, DeadLetter, SampleBatch
 from streams.compare.columns import MINUTE_MS, Arm, ArmSums, list_as_user, users_of
+from streams.compare.user_sample import UserSample
 from streams.logs import LogRecord, letter_of
 
 REMEMBERED_MINUTES = 1440  # of lists: a click that comes after a day is given to nobody
@@ -17,9 +18,16 @@ LOST = 0  # field of an amount
 
 
 class LostClicks:
-    """Late and refused clicks by arm; a click may be read before or after its list."""
+    """Late and refused clicks by arm; a click may be read before or after its list.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    sample
+        The users that count.
+    """
+
+    def __init__(self, sample: UserSample | None = None) -> None:
+        self._sample = sample or UserSample()
         self.arms: dict[Arm, ArmSums] = {}
         self.clicks = 0  # late or refused, of any list
         self._numbers: list[Arm] = []
@@ -32,7 +40,7 @@ class LostClicks:
         arm = Arm(batch.bucket, batch.split_version)
         if arm not in self._numbers:
             self._numbers.append(arm)
-            self.arms[arm] = ArmSums(fields=1)
+            self.arms[arm] = ArmSums(1, self._sample)
         users = users_of(batch)
         self._heard.append(
             _Places(

@@ -14,7 +14,8 @@ class SampleFollower:
 
     def __init__(self, source: LogSource) -> None:
         self.source = source
-        self.sums, self.losses = ListSums(), LostClicks()
+        self.sums = ListSums()
+        self.losses = LostClicks(self.sums.sample)
         self.notes: dict[str, str] = {}
         self._next: dict[tuple[str, int], int] = {}
         self._unreadable = 0

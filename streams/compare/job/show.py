@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
+from streams.compare.chosen import choice_of
 from streams.compare.comparison import BucketComparison, compare
 from streams.compare.job.follow import SampleFollower
 from streams.compare.look import CompareChoice
@@ -20,7 +21,6 @@ from streams.ledger.job import join_commits
 from streams.logs import LogSource, replace_file
 from streams.logs.job import open_source
 from streams.settings import Settings
-from streams.split import Split
 
 FINE, ALARM, STOP = 0, 1, 3  # exit codes; 2 is for what could not be found out
 
@@ -49,7 +49,7 @@ def show_comparison(
         follower = SampleFollower(source)
         for look in count(1):
             follower.read()
-            found = compare(follower.sums, follower.losses, choice_of(settings, choice, follower))
+            found = compare(follower.sums, follower.losses, choice_of(settings, choice, follower.sums))
             found = replace(found, notes=[*found.notes, *follower.notes.values()], open=open_lists(source))
             code = exit_code(found)
             if report is not None:
@@ -70,20 +70,6 @@ def open_lists(source: LogSource) -> int | None:
     """Return how many lists wait for their close by the join's own ledger; an archive has none."""
     commits = join_commits(source).values()
     return sum(commit.ledger.open for commit in commits) if commits else None
-
-
-def choice_of(settings: Settings, choice: CompareChoice, follower: SampleFollower) -> CompareChoice:
-    """Return the choice with what the settings know: the shares of a split if its users were split by it, and H."""
-    choice = replace(choice, correctable_s=settings.horizon_s)
-    if choice.shares or not settings.buckets:
-        return choice
-    split = Split.of(settings)
-    versions = {arm.split for arm in follower.sums.arms}
-    if versions - {"", split.version} and choice.split not in ("", split.version):
-        return choice
-    control = choice.control or settings.split.holdout_bucket or next(iter(settings.buckets))
-    namespace = settings.buckets[control].namespace if control in settings.buckets else ""
-    return replace(choice, shares=split.weights.get(namespace, {}))
 
 
 def exit_code(found: BucketComparison) -> int:

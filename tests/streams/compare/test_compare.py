@@ -219,3 +219,24 @@ def test_the_terminal_and_the_page_show_every_bucket_and_alarm():
         assert "18,000" in shown
     assert page.count("<polyline") == 4
     assert "http" not in page
+
+
+def test_with_too_many_users_a_hash_sample_of_them_is_compared_and_said():
+    batches = [traffic(name, lists=4_000, chance=0.2, seed=1, users=3_000) for name in ("old", "new")]
+    sums, whole = ListSums(most_rows=3_000), ListSums()
+    losses = LostClicks(sums.sample)
+    for batch in batches:
+        for each in (sums, whole):
+            each.add(batch)
+        losses.add_lists(batch)
+    losses.add_late([LogRecord(0, 0, None, encode(click)) for batch in batches for click in late(batch, 0.5)])
+    found, full = compare(sums, losses, EQUAL), compare(whole, LostClicks(), EQUAL)
+    assert sum(len(arm.rows.user) for arm in sums.arms.values()) <= 3_000
+    assert "1 of 4 users is taken, by a hash, to keep memory small" in found.notes
+    by_name = {one.bucket: one for one in full.buckets}
+    for one in found.buckets:
+        assert one.users == pytest.approx(by_name[one.bucket].users / 4, rel=0.2)
+        assert one.rates["sum"] == pytest.approx(by_name[one.bucket].rates["sum"], rel=0.2)
+        assert 0 < one.lost_clicks / one.clicks < 1
+    sums.add(corrected(batches[0], [1, 2])[0])
+    assert compare(sums, losses, EQUAL).notes == found.notes
