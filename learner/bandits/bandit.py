@@ -41,8 +41,10 @@ class Bandit(Protocol):
     def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the estimated attractiveness of each candidate."""
 
-    def rank(self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return row indices, best first."""
+    def rank(
+        self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None, *, explore: float = 1.0
+    ) -> NDArray[np.int64]:
+        """Return row indices, best first; ``explore`` is a share of α."""
 
     def settings(self) -> Settings:
         """Return all that must agree before states can be merged or restored."""

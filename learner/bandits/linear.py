@@ -122,13 +122,42 @@ class LinearRanking:
         """Return √(xᵀ A⁻¹ x), the uncertainty of each candidate's estimate."""
         return widths(self._checked_candidates(candidates), self._solved().whitening)
 
-    def rank(self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return the rows of the ``size`` candidates with the largest θᵀx + α√(xᵀA⁻¹x), best first, ties by row."""
+    def rank(
+        self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None, *, explore: float = 1.0
+    ) -> NDArray[np.int64]:
+        """Return the rows of the ``size`` candidates with the largest θᵀx + α√(xᵀA⁻¹x), best first, ties by row.
+
+        ``explore`` is a share of α; with 0 the estimate alone decides.
+        """
         x = self._checked_candidates(candidates)
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
         theta, whitening = self._solved()
-        return top_rows(x, theta=theta, whitening=whitening, alpha=self.alpha, size=size)
+        return top_rows(x, theta=theta, whitening=whitening, alpha=self.alpha * explore, size=size)
+
+    def rank_mapped(
+        self,
+        held: NDArray[np.float64],
+        mapping: NDArray[np.float64],
+        *,
+        norms: NDArray[np.float64],
+        size: int,
+        explore: float = 1.0,
+    ) -> NDArray[np.int64]:
+        """Return the best rows as ``rank(held @ mapping.T)`` would, without making those contexts or checking them.
+
+        θᵀ(Mz) is (Mᵀθ)ᵀz and W(Mz) is (WM)z, so rows z (n, p) that are held with their ``norms`` serve any M (d, p).
+        """
+        theta, whitening = self._solved()
+        scaled = mapping / self.context_scale
+        return top_rows(
+            held,
+            theta=scaled.T @ theta,
+            whitening=whitening @ scaled,
+            alpha=self.alpha * explore,
+            size=size,
+            norms=norms,
+        )
 
     def _checked_candidates(self, candidates: ArrayLike) -> NDArray[np.float64]:
         x = np.asarray(candidates, dtype=np.float64)

@@ -108,14 +108,22 @@ class PbmUcb:
         return self._estimate(self._sums_of(items))
 
     def rank(
-        self, candidates: ArrayLike | None = None, size: int = 12, items: ArrayLike | None = None
+        self,
+        candidates: ArrayLike | None = None,
+        size: int = 12,
+        items: ArrayLike | None = None,
+        *,
+        explore: float = 1.0,
     ) -> NDArray[np.int64]:
-        """Return the rows of the ``size`` items with the largest upper bound, best first, ties by row."""
+        """Return the rows of the ``size`` items with the largest upper bound, best first, ties by row.
+
+        ``explore`` is a share of α; with 0 the estimate alone decides.
+        """
         sums = self._sums_of(items)
         shown, seen = sums[0], sums[1] / GRID
         width = np.full(len(seen), UNSEEN_WIDTH)
         np.divide(np.sqrt(np.maximum(shown, 0) / 2), seen, out=width, where=seen > 0)
-        alpha = self.alpha
+        alpha = self.alpha * explore
         scores = self._estimate(sums) + (alpha * width if alpha > 0 else 0.0)
         return best_first(scores, checked_count("size", size))
 

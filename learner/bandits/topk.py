@@ -11,9 +11,17 @@ ROUNDING = 2.0**-44  # scores closer than this share of their scale may differ b
 
 
 def top_rows(
-    x: NDArray[np.float64], *, theta: NDArray[np.float64], whitening: NDArray[np.float64], alpha: float, size: int
+    x: NDArray[np.float64],
+    *,
+    theta: NDArray[np.float64],
+    whitening: NDArray[np.float64],
+    alpha: float,
+    size: int,
+    norms: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
     """Return the rows of the ``size`` largest θᵀx + α‖Wx‖, best first; scores equal but for rounding by row.
+
+    Who ranks the same rows again and again may give their ``norms`` ‖x‖.
 
     BLAS may round the same row differently at different places of a matrix, so scores that differ by no more than
     rounding count as equal: a candidate that is given twice stands in row order.
@@ -26,8 +34,8 @@ def top_rows(
         return best_first(estimate, size, slack=slack)
     if rows > 2 * size and rows > PRUNE_ROWS:  # of long lists too much stays for pruning to pay
         # ‖Wx‖ ≤ ‖W‖ ‖x‖ needs no product with W, and rules most rows out.
-        upper = np.sqrt(row_squares(x))
-        upper *= alpha * float(np.linalg.norm(whitening, 2)) * (1 + 1e-9)
+        lengths = np.sqrt(row_squares(x)) if norms is None else norms
+        upper = lengths * (alpha * float(np.linalg.norm(whitening, 2)) * (1 + 1e-9))
         upper += estimate
         tried = max(PRUNE_ROWS, size)  # no fewer than are wanted: the floor is the last of the best among them
         first = np.argpartition(upper, rows - tried)[rows - tried :]

@@ -23,6 +23,7 @@ from streams.commands import (
     produce,
     rank,
     replay,
+    serve,
     servers,
     show,
 )
@@ -45,6 +46,7 @@ for group in (
     jobs,
     produce,
     rank,
+    serve,
     show,
     compare,
     lag,

@@ -36,13 +36,15 @@ def produce(
 
     Topics whose newest events come from another program, a service of yours perhaps, are left alone without --yes.
     A line of the file: {"type": "click", "impression_id": "i1", "session_id": "s1", "position": 2, "clicked_at_ms": 9}
+    Metarank's ranking and interaction events are understood, too.
     """
     from rich.console import Console
 
     from streams.broker import stamps_of_any_time
-    from streams.events import read_events
+    from streams.events import MetarankEvents, read_events
     from streams.events.job import produce_events, simulated_events
     from streams.settings import EVENTS
+    from streams.split import Split
 
     settings = with_buckets(config)
     writes_to(settings, EVENTS)
@@ -55,7 +57,9 @@ def produce(
                 settings, simulated_events(settings, lists, seed=seed), rate=rate, progress=bar(console)
             )
         else:
-            events = read_events(file, name=f"{file.name} line")
+            split = Split.of(settings)
+            metarank = MetarankEvents(lambda user: settings.buckets[split.bucket_of(user)])
+            events = read_events(file, name=f"{file.name} line", foreign=metarank.event_of)
             with nullcontext() if restamp else stamps_of_any_time(settings):
                 done = produce_events(settings, events, rate=rate, restamp=restamp, progress=bar(console))
     except ValueError as error:  # of a line, or of an option

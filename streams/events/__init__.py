@@ -1,7 +1,8 @@
 """Impressions and clicks: made from arrays or JSON, and the rules that they must keep."""
 
 from streams.events.acceptance import Acceptance, Limits, short
-from streams.events.events import Event, click_of, impression_of, read_events
+from streams.events.events import Event, click_of, event_of, impression_of, read_events
+from streams.events.metarank import MetarankEvents
 from streams.events.sizes import (
     CANDIDATES_BYTES,
     LIST_BYTES,
@@ -23,7 +24,9 @@ __all__ = [
     "Acceptance",
     "Event",
     "Limits",
+    "MetarankEvents",
     "click_of",
+    "event_of",
     "impression_of",
     "list_bytes",
     "read_events",

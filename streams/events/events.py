@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Real
 from operator import index
 from typing import Any
@@ -96,11 +96,14 @@ def click_of(*, impression_id: str, session_id: str, position: int, clicked_at_m
     )
 
 
-def read_events(lines: Iterable[str], name: str = "line") -> Iterator[Event]:
+def read_events(
+    lines: Iterable[str], name: str = "line", *, foreign: Callable[[dict[str, Any]], Event | None] | None = None
+) -> Iterator[Event]:
     """Yield the event of each JSON line, in order; blank lines are passed over.
 
     A line is an object with a ``type`` of "impression" or "click" and the fields of that record; ``items`` is a list of
     whole numbers and ``contexts`` a list of rows. A line that does not fit raises ValueError with its number.
+    ``foreign`` translates lines in another's words, those with an ``event``; it returns None for what to pass over.
 
     >>> line = '{"type": "click", "impression_id": "i1", "session_id": "s1", "position": 2, "clicked_at_ms": 9}'
     >>> list(read_events([line]))
@@ -108,15 +111,21 @@ def read_events(lines: Iterable[str], name: str = "line") -> Iterator[Event]:
     """
     for number, found in json_lines(lines, name):
         try:
-            event = _event(found)
+            if foreign is not None and isinstance(found, dict) and "event" in found:
+                event = foreign(found)
+            else:
+                event = event_of(found)
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{name} {number}: {error}") from error
-        yield event
+        if event is not None:
+            yield event
 
 
-def _event(found: Any) -> Event:
+def event_of(found: Any) -> Event:
+    """Return the event that a JSON object holds, or raise ValueError with what it should be."""
     if not isinstance(found, dict):
         raise ValueError(f"expected an object with a type, got {type(found).__name__}")
+    found = dict(found)
     kind = found.pop("type", None)
     if kind not in ("impression", "click"):
         raise ValueError(f'type must be "impression" or "click", got {json.dumps(kind)}')

@@ -1,5 +1,8 @@
 """Snapshots and candidates in, lists out."""
 
 from streams.rank.candidates import Candidates, read_candidates
+from streams.rank.catalogue import Catalogue, CatalogueError
+from streams.rank.catalogue_file import read_catalogue
+from streams.rank.recipe import Recipe
 
-__all__ = ["Candidates", "read_candidates"]
+__all__ = ["Candidates", "Catalogue", "CatalogueError", "Recipe", "read_candidates", "read_catalogue"]

@@ -44,7 +44,7 @@ class Headers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rule of one server: on loopback by its own name only, elsewhere with the token only.
+    """The rule of one server: on loopback by its own name only, elsewhere with the token only, as cookie or bearer.
 
     A page of a stranger could point its name at 127.0.0.1; its requests then carry that name as their host.
     """
@@ -65,6 +65,9 @@ class Access:
                 return is_loopback(urlsplit(f"//{headers.get('Host', '')}").hostname or "")
             except ValueError:  # as of "[::1"
                 return False
+        scheme, _, said = headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self.matches(said.strip())
         try:
             cookies = SimpleCookie(headers.get("Cookie", ""))
         except CookieError:

@@ -36,9 +36,9 @@ class Connections(web.Server):
     So clients that hold theirs open keep nobody out: a new one asks at once, and is answered before it is the oldest.
     """
 
-    def __init__(self, answer: Answer, *, body_bytes: int) -> None:
+    def __init__(self, answer: Answer, *, body_bytes: int, most: int = MOST_CONNECTIONS) -> None:
         super().__init__(answer, request_factory=self._request, handler_cancellation=True)
-        self.body_bytes = body_bytes
+        self.body_bytes, self.most = body_bytes, most
         self.oldest_first: dict[Connection, None] = {}
 
     def __call__(self) -> Connection:
@@ -52,18 +52,18 @@ class Connections(web.Server):
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Count a connection in, and cut one if that is one too many."""
         super().connection_made(handler, transport)
-        if len(self.connections) > MOST_CONNECTIONS and self.oldest_first:
+        if len(self.connections) > self.most and self.oldest_first:
             next(iter(self.oldest_first)).cut()
 
 
 class Connection(web.RequestHandler):
     """The connection of one client, cut when a step takes too long, or when more is said than a request may hold."""
 
-    __slots__ = ("_all", "_heard", "_timer", "_wire", "is_stream")
+    __slots__ = ("_all", "_heard", "_heard_at", "_timer", "_wire", "is_stream")
 
     def __init__(self, server: Connections, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop=loop, **LIMITS)
-        self._all, self._heard, self.is_stream = server, 0, False
+        self._all, self._heard, self._heard_at, self.is_stream = server, 0, 0.0, False
         self._wire: asyncio.BaseTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -82,11 +82,18 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Hear the client, up to what one request may hold; that bounds what waits behind a request, too."""
+        if not self._heard:
+            self._heard_at = asyncio.get_running_loop().time()
         self._heard += len(data)
         if self._heard > HEAD_BYTES + self._all.body_bytes:
             self.cut()
         else:
             super().data_received(data)
+
+    @property
+    def waited_s(self) -> float:
+        """How long ago the newest request began to be heard."""
+        return asyncio.get_running_loop().time() - self._heard_at
 
     def begin(self) -> None:
         """Note that a request was heard."""

@@ -13,7 +13,7 @@ from typing import Self
 
 from aiohttp import web
 
-from streams.web.connections import Connection, Connections
+from streams.web.connections import MOST_CONNECTIONS, Connection, Connections
 
 MOST_STREAMS = 32
 MOST_WAITING = 4  # threads for pages that wait
@@ -26,12 +26,13 @@ class WebError(RuntimeError):
 class WebServer(ABC):
     """Serves from ``start`` to ``stop``, or for as long as a ``with`` lasts; port 0 takes any free one.
 
-    Whatever its clients do, it has one thread, up to four more for pages that wait, and at most 128
-    connections; who takes longer than 10 s for a step is cut off.
+    Whatever its clients do, it has one thread, up to four more for pages that wait, and at most ``most_connections``;
+    who takes longer than 10 s for a step is cut off.
     """
 
     methods: tuple[str, ...] = ("GET", "HEAD")
     body_bytes = 16 << 10  # the largest body of a request
+    most_connections = MOST_CONNECTIONS
 
     def __init__(self, name: str, *, host: str = "127.0.0.1", port: int = 0) -> None:
         try:
@@ -55,6 +56,10 @@ class WebServer(ABC):
         """Where it answers."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
+
+    def waited_s(self, request: web.BaseRequest) -> float:
+        """Return how long ago a request began to be heard, the time included that it waited for others."""
+        return connection_of(request).waited_s
 
     async def stream(self, request: web.BaseRequest, messages: AsyncIterator[str]) -> web.StreamResponse:
         """Send server-sent events as they come, until the client is gone or the server stops."""
@@ -94,7 +99,8 @@ class WebServer(ABC):
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(MOST_WAITING))
-        runner = web.ServerRunner(Connections(self._answer, body_bytes=self.body_bytes), shutdown_timeout=0.1)
+        connections = Connections(self._answer, body_bytes=self.body_bytes, most=self.most_connections)
+        runner = web.ServerRunner(connections, shutdown_timeout=0.1)
         await runner.setup()
         await web.SockSite(runner, self._socket).start()
         self._started.set()

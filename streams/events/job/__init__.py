@@ -2,6 +2,7 @@
 
 from streams.events.job.foreign import foreign_event
 from streams.events.job.produce import produce_events, simulated_events
+from streams.events.job.queue import EventQueue
 from streams.events.job.writer import DeliveryError, EventWriter
 
-__all__ = ["DeliveryError", "EventWriter", "foreign_event", "produce_events", "simulated_events"]
+__all__ = ["DeliveryError", "EventQueue", "EventWriter", "foreign_event", "produce_events", "simulated_events"]

@@ -1,6 +1,9 @@
-"""A ranker that takes new snapshots over while it serves."""
+"""A ranker that takes new snapshots over while it serves, and the ranking service around it."""
 
 from streams.rank.job.metrics import health_of
 from streams.rank.job.ranker import Ranker
+from streams.rank.job.run import rank_service, serve
+from streams.rank.job.server import RankServer
+from streams.rank.job.service import ServiceOptions
 
-__all__ = ["Ranker", "health_of"]
+__all__ = ["RankServer", "Ranker", "ServiceOptions", "health_of", "rank_service", "serve"]

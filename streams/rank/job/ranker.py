@@ -46,6 +46,10 @@ class SnapshotUnsolvable(ArithmeticError):
     """A snapshot whose sums have no θ: more was taken back than learned."""
 
 
+class SnapshotUnfit(ValueError):
+    """A snapshot for contexts of another length."""
+
+
 class Ranker:
     """Ranks candidates with a bucket's newest snapshot, looked for in the background.
 
@@ -65,6 +69,8 @@ class Ranker:
         The age of a snapshot beyond which ``stale`` is true, and said once in the log.
     clock
         Wall time in seconds.
+    dim
+        Length of the contexts that will be ranked; a snapshot for another one is refused. None takes any.
     """
 
     def __init__(
@@ -72,11 +78,13 @@ class Ranker:
         source: SnapshotSource,
         *,
         bucket: str,
+        dim: int | None = None,
         refresh_s: float | None = 1.0,
         stale_after_s: float = 300.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.bucket, self.stale_after_s = bucket, stale_after_s
+        self._dim = dim
         self.refused = 0  # damaged snapshots
         self.missed = 0  # looks that the source did not answer
         self._source, self._clock = source, clock
@@ -130,6 +138,11 @@ class Ranker:
         return self._loaded.model.predict(candidates, items=items)
 
     @property
+    def loaded(self) -> Loaded:
+        """The snapshot in use and its model, of one moment: who asks twice may get two."""
+        return self._loaded
+
+    @property
     def snapshot(self) -> Snapshot:
         """The snapshot in use."""
         return self._loaded.snapshot
@@ -165,7 +178,7 @@ class Ranker:
                 found = None
                 self._miss()
                 log.debug("%s", error)
-            except (SnapshotCorrupt, SnapshotUnsolvable) as error:
+            except (SnapshotCorrupt, SnapshotUnfit, SnapshotUnsolvable) as error:
                 found = None
                 self._refuse(error)
             self._say_stale()
@@ -179,6 +192,8 @@ class Ranker:
         if snapshot.bucket != self.bucket:
             raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} lies where one of {self.bucket!r} should be")
         model = frozen_model(snapshot)
+        if isinstance(model, LinearRanking) and self._dim not in (None, model.dim):
+            raise SnapshotUnfit(f"snapshot {name_of(snapshot)} has {model.dim} dimensions, contexts have {self._dim}")
         try:
             _ = model.theta  # solved now, so that no request waits for it
         except ArithmeticError as error:

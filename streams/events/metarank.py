@@ -1,0 +1,149 @@
+"""Metarank's ranking and interaction events as impressions and clicks, so that its users can move over."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.events.acceptance import Limited
+from streams.events.events import Event, click_of, impression_of
+
+MOST_RANKINGS = 50_000  # whose order is remembered, since an interaction names an item and no position
+
+Contexts = Callable[[NDArray[np.int64], str], NDArray[np.float64]]
+
+
+class Ranked(NamedTuple):
+    """What an interaction needs of its ranking."""
+
+    session_id: str
+    items: list[int]  # from the top
+
+
+class MetarankEvents:
+    """Translates events one by one, in their order; what it cannot use raises ValueError with the reason.
+
+    A ranking becomes the impression of its first K items in the bucket of its user; an interaction becomes a click on
+    its item's position in the ranking that it names, which must have come before, among the last 50,000. Of an item's
+    context: where ``contexts_of`` is given it says it; else it is the numbers among the item's fields, by their names.
+
+    Parameters
+    ----------
+    bucket_of
+        The bucket of a user.
+    contexts_of
+        The contexts of items for a user, as a catalogue makes them.
+    """
+
+    def __init__(self, bucket_of: Callable[[str], Limited], *, contexts_of: Contexts | None = None) -> None:
+        self.passed_over = 0  # what teaches nothing here: metadata, and interactions outside of any list
+        self._bucket_of, self._contexts_of = bucket_of, contexts_of
+        self._rankings: OrderedDict[str, Ranked] = OrderedDict()
+
+    def event_of(self, found: dict[str, Any]) -> Event | None:
+        """Return the event; None for an item's or a user's metadata, and for an interaction without a ranking."""
+        kind = found.get("event")
+        if kind == "ranking":
+            return self._impression(found)
+        if kind == "interaction" and found.get("ranking"):
+            return self._click(found)
+        if kind in ("item", "user", "interaction"):
+            self.passed_over += 1
+            return None
+        raise ValueError(f'event must be "ranking", "interaction", "item" or "user", got {kind!r}')
+
+    def _impression(self, found: dict[str, Any]) -> Event:
+        listed = found.get("items")
+        if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed) or not listed:
+            raise ValueError('a ranking has items such as [{"id": "item3"}]')
+        ranking, user = _text(found, "id"), found.get("user") or ""
+        bucket = self._bucket_of(user or ranking)
+        listed = listed[: bucket.positions]
+        items = [item_number(_text(item, "id")) for item in listed]
+        contexts = np.empty((len(items), 0))
+        if bucket.dim:
+            made = self._contexts_of
+            contexts = made(np.array(items), user) if made is not None else _numbers(listed)
+        session = found.get("session") or user or ranking
+        shown = impression_of(
+            items,
+            contexts,
+            impression_id=ranking,
+            session_id=session,
+            bucket=bucket.name,
+            user_id=user,
+            shown_at_ms=timestamp_ms(found.get("timestamp")),
+        )
+        self._rankings[ranking] = Ranked(session, items)
+        self._rankings.move_to_end(ranking)
+        if len(self._rankings) > MOST_RANKINGS:
+            self._rankings.popitem(last=False)
+        return shown
+
+    def _click(self, found: dict[str, Any]) -> Event:
+        ranking = _text(found, "ranking")
+        ranked = self._rankings.get(ranking)
+        if ranked is None:
+            raise ValueError(f"ranking {ranking[:80]!r} did not come before, or too many came since")
+        item = item_number(_text(found, "item"))
+        if item not in ranked.items:
+            raise ValueError(f"item {found['item'][:80]!r} is not on the list that was shown")
+        return click_of(
+            impression_id=ranking,
+            session_id=ranked.session_id,
+            position=ranked.items.index(item) + 1,
+            clicked_at_ms=timestamp_ms(found.get("timestamp")),
+        )
+
+
+def item_number(name: str) -> int:
+    """Return the id of an item with a name: a whole number that it spells, else the first 63 bits of its hash.
+
+    >>> item_number("42"), item_number("item3")
+    (42, 1427347408689411011)
+    """
+    if name.isdecimal() and name.isascii() and len(name) <= 18:
+        return int(name)
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
+
+
+def timestamp_ms(value: object) -> int:
+    """Return milliseconds since 1970 of a number, of its digits, or of an ISO 8601 time with a zone.
+
+    >>> timestamp_ms("1599391467000"), timestamp_ms("2022-06-22T11:21:39Z")
+    (1599391467000, 1655896899000)
+    """
+    if isinstance(value, str):
+        if value.isdecimal() and len(value) <= 18:
+            return int(value)
+        at = datetime.fromisoformat(value)
+        if at.tzinfo is not None:
+            return int(at.timestamp() * 1000)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1 << 62:
+        return int(value)
+    raise ValueError(f"timestamp must be milliseconds since 1970, or ISO 8601 with a zone; got {value!r}")
+
+
+def _text(found: dict[str, Any], key: str) -> str:
+    value = found.get(key)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{found.get('event', 'item')} without {key}, which must be text")
+    return value
+
+
+def _numbers(listed: list[dict[str, Any]]) -> NDArray[np.float64]:
+    rows = []
+    for item in listed:
+        fields = {field["name"]: field.get("value") for field in item.get("fields", ()) if "name" in field}
+        fields |= {"relevancy": item["relevancy"]} if "relevancy" in item else {}
+        spread = [value if isinstance(value, list) else [value] for _, value in sorted(fields.items())]
+        rows.append([float(one) for values in spread for one in values if isinstance(one, (bool, int, float))])
+    if len({len(row) for row in rows}) != 1:
+        raise ValueError("items of one ranking must have the same number of numbers among their fields")
+    return np.array(rows)

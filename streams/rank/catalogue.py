@@ -1,0 +1,144 @@
+"""The items that could be shown, with their features and tags, and what is known of users."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from streams.rank.recipe import Recipe
+
+Rows = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class CatalogueError(ValueError):
+    """A catalogue that cannot be used."""
+
+
+class NotHeld(LookupError):
+    """An item or a tag that the catalogue does not have."""
+
+
+class Catalogue:
+    """Items with features as one contiguous matrix. It never changes: another one replaces it as a whole.
+
+    Parameters
+    ----------
+    items
+        Ids (n,), each once.
+    features
+        Of each item, (n, p).
+    recipe
+        How a context is made of these and a user's.
+    users, user_features
+        Ids and features (m, q) of the users that are known.
+    tags
+        By name, the values of each item, to choose candidates by.
+
+    Examples
+    --------
+    >>> shop = Catalogue([7, 9], [[0.5], [0.2]], Recipe(["item"]), tags={"kind": [["shoe"], ["hat", "new"]]})
+    >>> shop.items[shop.rows(tags={"kind": ["hat", "shoe"]}, without=[7])]
+    array([9])
+    """
+
+    def __init__(
+        self,
+        items: ArrayLike,
+        features: ArrayLike,
+        recipe: Recipe,
+        *,
+        users: Sequence[str] = (),
+        user_features: ArrayLike | None = None,
+        tags: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    ) -> None:
+        ids = np.asarray(items)
+        if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
+            raise CatalogueError(f"items must be one row of whole numbers, got {ids.dtype} of shape {ids.shape}")
+        self.items: Rows = ids.astype(np.int64)
+        self.recipe = recipe
+        item_part = _matrix("features", features, len(ids))
+        user_part = _matrix("user_features", np.empty((0, 0)) if user_features is None else user_features, len(users))
+        self.held = np.hstack([np.ones((len(ids), 1)), item_part])  # (1, item), what a user's matrix is applied to
+        self.norms: Floats = np.sqrt(np.vecdot(self.held, self.held))
+        self.item_columns, self.user_columns = item_part.shape[1], user_part.shape[1]
+        self.dim = recipe.dim(self.item_columns, self.user_columns)
+        self.recipe_sha256 = recipe.sha256(self.item_columns, self.user_columns)
+        self.largest_item = float(np.abs(item_part).max(initial=0.0))
+        self.largest_user = float(np.abs(user_part).max(initial=0.0))
+        self._users, self._user_part = {user: row for row, user in enumerate(users)}, user_part
+        self._order = np.argsort(self.items, kind="stable")
+        self._sorted = self.items[self._order]
+        if np.any(twice := np.diff(self._sorted) == 0):
+            raise CatalogueError(f"item {self._sorted[1:][twice][0]} is there twice")
+        self._tagged = {name: _by_value(name, values, len(ids)) for name, values in (tags or {}).items()}
+        self.version = self._hash(tags or {})
+
+    def _hash(self, tags: Mapping[str, Sequence[Sequence[str]]]) -> str:
+        digest = hashlib.sha256(self.recipe_sha256.encode())
+        for array in (self.items, self.held, self._user_part):
+            digest.update(array.tobytes())
+        digest.update(repr((list(self._users), sorted(tags.items()))).encode())
+        return digest.hexdigest()[:12]
+
+    @property
+    def users(self) -> int:
+        """How many users are known."""
+        return len(self._users)
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """How many values there are under each name."""
+        return {name: len(values) for name, values in self._tagged.items()}
+
+    def user(self, user_id: str) -> Floats | None:
+        """Return a user's features, or None for one who is not known."""
+        row = self._users.get(user_id)
+        return None if row is None else self._user_part[row]
+
+    def rows_of(self, items: ArrayLike) -> Rows:
+        """Return the rows of items by their ids, or raise NotHeld."""
+        ids = np.asarray(items, dtype=np.int64)
+        places = np.minimum(np.searchsorted(self._sorted, ids), len(self._sorted) - 1)
+        if np.any(missing := self._sorted[places] != ids):
+            raise NotHeld(f"the catalogue has no item {ids[missing][0]}")
+        return np.asarray(self._order[places])
+
+    def rows(self, *, tags: Mapping[str, Iterable[str]], without: Sequence[int]) -> Rows:
+        """Return the rows of items that have one of the values under each name, but for those named."""
+        chosen = np.arange(len(self.items))
+        if tags:
+            chosen = reduce(np.intersect1d, [self._with(name, values) for name, values in tags.items()])
+        return chosen[~np.isin(self.items[chosen], list(without))] if without else chosen
+
+    def _with(self, name: str, values: Iterable[str]) -> Rows:
+        if name not in self._tagged:
+            raise NotHeld(f"the catalogue has no tag {name!r}; it has {', '.join(sorted(self._tagged)) or 'none'}")
+        found = [rows for value in values if (rows := self._tagged[name].get(value)) is not None]
+        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+def _matrix(name: str, values: ArrayLike, rows: int) -> Floats:
+    try:
+        matrix = np.asarray(values, dtype=np.float32).astype(np.float64)  # as the log will have them
+    except (TypeError, ValueError) as error:
+        raise CatalogueError(f"{name} must be as many numbers for each: {error}") from error
+    if matrix.ndim != 2 or len(matrix) != rows:
+        raise CatalogueError(f"{name} must be one row for each of {rows}, got shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise CatalogueError(f"{name} must be finite, row {int(np.argwhere(~np.isfinite(matrix))[0, 0])} is not")
+    return matrix
+
+
+def _by_value(name: str, values: Sequence[Sequence[str]], rows: int) -> dict[str, Rows]:
+    if len(values) != rows:
+        raise CatalogueError(f"tag {name!r} must have values for each of {rows} items, got {len(values)}")
+    found: dict[str, list[int]] = {}
+    for row, some in enumerate(values):
+        for value in some:
+            found.setdefault(value, []).append(row)
+    return {value: np.array(places, dtype=np.int64) for value, places in found.items()}

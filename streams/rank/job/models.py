@@ -1,0 +1,128 @@
+"""The model of every bucket and the catalogue, replaced by newer ones while they serve."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from streams.logs import SourceAway
+from streams.parameters import SnapshotCorrupt, SnapshotMissing, SnapshotSource, Version
+from streams.rank.catalogue import Catalogue, CatalogueError
+from streams.rank.catalogue_file import read_catalogue
+from streams.rank.choice import Model, check_scale
+from streams.rank.job.ranker import Ranker, SnapshotUnfit, SnapshotUnsolvable
+from streams.settings import Bucket
+
+log = logging.getLogger(__name__)
+
+NOT_YET = (0, -1)  # the version of a model that has learned nothing
+
+
+class InUse(NamedTuple):
+    """A model with its version, of one moment."""
+
+    model: Model
+    version: Version
+
+
+class Models:
+    """Ranks each bucket with its newest snapshot, or with a fresh model until there is one.
+
+    One thread looks for newer snapshots of all buckets, and for another catalogue. Each is replaced as a whole, so that
+    a request which takes one ``in_use`` and one ``catalogue`` is served by no mixture. What is damaged or does not fit
+    is refused, and what there is stays.
+    """
+
+    def __init__(
+        self,
+        buckets: Mapping[str, Bucket],
+        source: SnapshotSource,
+        *,
+        catalogue: Path | None = None,
+        refresh_s: float = 1.0,
+    ) -> None:
+        self.buckets, self.refresh_s = buckets, refresh_s
+        self.rankers: dict[str, Ranker] = {}
+        self.catalogue: Catalogue | None = None
+        self.catalogues_refused = 0
+        self._source, self._file = source, catalogue
+        self._stamp: tuple[int, int, int] | None = None
+        self._fresh = {name: InUse(bucket.model(), NOT_YET) for name, bucket in buckets.items()}
+        self._said: dict[str, str] = {}
+        self._stop = threading.Event()
+        if catalogue is not None:
+            self._stamp = _stamp(catalogue)
+            self.catalogue = self._read(catalogue)
+        self.refresh()
+        self._thread = threading.Thread(target=self._follow, name="models", daemon=True)
+        self._thread.start()
+
+    def in_use(self, bucket: str) -> InUse:
+        """Return what ranks for a bucket now."""
+        ranker = self.rankers.get(bucket)
+        if ranker is None:
+            return self._fresh[bucket]
+        loaded = ranker.loaded
+        return InUse(loaded.model, loaded.snapshot.version)
+
+    @property
+    def source_up(self) -> bool:
+        """Whether every bucket has a snapshot and the last look for a newer one was answered."""
+        return len(self.rankers) == len(self.buckets) and all(ranker.source_up for ranker in self.rankers.values())
+
+    def refresh(self) -> None:
+        """Look once for newer snapshots and another catalogue."""
+        for name, bucket in self.buckets.items():
+            if name in self.rankers:
+                self.rankers[name].refresh()
+                continue
+            try:
+                self.rankers[name] = Ranker(self._source, bucket=name, dim=bucket.dim, refresh_s=None)
+            except (SourceAway, SnapshotMissing, SnapshotCorrupt, SnapshotUnfit, SnapshotUnsolvable) as error:
+                self._say(name, f"bucket {name!r} ranks with a fresh model: {error}")
+        if self._file is not None and (stamp := _stamp(self._file)) not in (None, self._stamp):
+            self._stamp = stamp
+            try:
+                self.catalogue = self._read(self._file)
+            except CatalogueError as error:
+                self.catalogues_refused += 1
+                self._say("catalogue", f"the catalogue in use is kept: {error}")
+
+    def _read(self, file: Path) -> Catalogue:
+        found = read_catalogue(file)
+        for bucket in self.buckets.values():
+            try:
+                check_scale(found, bucket, user=found.largest_user)
+            except ValueError as error:
+                raise CatalogueError(f"{file}: {error}") from error
+        return found
+
+    def _say(self, what: str, text: str) -> None:
+        if self._said.get(what) != text:
+            self._said[what] = text
+            log.warning("%s", text)
+
+    def _follow(self) -> None:
+        while not self._stop.wait(self.refresh_s):
+            try:
+                self.refresh()
+            except Exception:  # a library's surprise must not end the looking; ranking goes on with what is there
+                log.exception("no look for newer snapshots")
+
+    def close(self) -> None:
+        """Stop looking and let go of the source."""
+        self._stop.set()
+        self._thread.join(timeout=10)
+        self._source.close()
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file is replaced or written; None when it is away."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,44 @@
+"""The running service: models, queue and server, from start to SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+from streams.broker import log_of_job
+from streams.events.job import EventQueue
+from streams.parameters.job import open_parameters
+from streams.rank.job.models import Models
+from streams.rank.job.server import RankServer
+from streams.rank.job.service import RankService, ServiceOptions
+from streams.settings import Settings
+
+
+def rank_service(
+    settings: Settings,
+    *,
+    source: str | None = None,
+    catalogue: Path | None = None,
+    refresh_s: float = 1.0,
+    options: ServiceOptions | None = None,
+) -> RankService:
+    """Return a service that reads snapshots from ``source`` (else Redis if set, else Kafka) and writes to Kafka."""
+    parameters = open_parameters(source or ("redis" if settings.redis else "kafka"), settings)
+    models = Models(settings.buckets, parameters, catalogue=catalogue, refresh_s=refresh_s)
+    return RankService(settings, models, EventQueue(settings), options=options)
+
+
+def serve(server: RankServer, *, say: Callable[[str], None]) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit code, 1 when events were lost at the end."""
+    log_of_job()
+    done = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: done.set())
+    with server:
+        say(f"serves {server.url}/rank; the interface is at {server.url}/openapi.json")
+        while not done.wait(1.0):
+            pass
+    server.service.close()
+    return 1 if server.service.queue.lost else 0

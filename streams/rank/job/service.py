@@ -1,0 +1,218 @@
+"""The ranking service: a request's list, and the events that go to Kafka; it knows no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.records import Impression
+from streams.events import Acceptance, Event, MetarankEvents, event_of, impression_of
+from streams.events.job import EventQueue
+from streams.rank.choice import choose
+from streams.rank.job.metrics import QUICK
+from streams.rank.job.models import Models
+from streams.rank.requests import RankRequest
+from streams.settings import Bucket, Settings
+from streams.split import Split
+from streams.web import BulkHistogram
+
+YIELD_EVERY = 50  # events of a long body, so that lists do not wait for all of it
+
+
+class NoRoom(RuntimeError):
+    """Events that were refused, since too many wait for Kafka already."""
+
+
+class TooLate(RuntimeError):
+    """An answer that was not there by its deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """How the service does what it does."""
+
+    log_first: bool = False  # a list is answered when Kafka has it, rather than at once
+    deadline_s: float = 2.0  # for an answer
+
+
+class RankService:
+    """Ranks with the models in use and logs what was shown and clicked."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        models: Models,
+        queue: EventQueue,
+        *,
+        options: ServiceOptions | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings, self.models, self.queue = settings, models, queue
+        self.options = options or ServiceOptions()
+        self.split = Split.of(settings)
+        self.unlogged = 0  # lists that were answered and could not be logged
+        self.strangers = 0  # lists for users without features
+        self.seconds = BulkHistogram("glimpse_serve_rank_seconds", "To choose one list.", QUICK)
+        self._clock = clock
+        self._metarank = MetarankEvents(self._bucket, contexts_of=self._contexts if models.catalogue else None)
+        self._rules = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
+
+    async def rank(self, request: RankRequest) -> dict[str, Any]:
+        """Return the list for a request as JSON can hold it, logged before or after by the service's options."""
+        name = self.split.bucket_of(request.user, request.namespace, before=request.bucket_before)
+        bucket, catalogue = self.settings.buckets[name], self.models.catalogue
+        model, version = self.models.in_use(self.split.ranked_by(name))
+        began = time.perf_counter()
+        choice = choose(request, bucket, model, catalogue)
+        self.seconds.observe(time.perf_counter() - began)
+        self.strangers += not choice.user_known
+        answer: dict[str, Any] = {
+            "impression_id": None,
+            "session_id": None,
+            "bucket": name,
+            "split": self.split.version,
+            "version": list(version),
+            "items": choice.items.tolist(),
+            "user_known": choice.user_known,
+            "logged": True,
+        }
+        if catalogue is not None and request.contexts is None:
+            answer["catalogue"] = catalogue.version
+        if not len(choice.items):
+            return answer  # nothing was shown
+        shown = impression_of(
+            choice.items,
+            choice.contexts,
+            impression_id=uuid.uuid4().hex,
+            session_id=request.session or uuid.uuid4().hex,
+            bucket=name,
+            user_id=request.user,
+            shown_at_ms=self.now_ms(),
+            ranked_by_epoch=version[0],
+            ranked_by_offset=version[1],
+            split_version=self.split.version,
+            catalogue=answer.get("catalogue", ""),
+        )
+        answer["impression_id"], answer["session_id"] = shown.impression_id, shown.session_id
+        if self.options.log_first:
+            await self._deliver([shown])
+        elif not self.queue.offer([shown]):
+            self.unlogged += 1
+            answer["logged"] = False
+        return answer
+
+    async def feedback(self, found: list[Any]) -> dict[str, Any]:
+        """Take events as JSON has them; return how many, and why others were not."""
+        events: list[tuple[int, Event]] = []
+        errors: dict[int, str] = {}
+        for number, one in enumerate(found):
+            try:
+                event = self._checked(one)
+            except (TypeError, ValueError, OverflowError, LookupError) as error:
+                errors[number] = str(error)
+            else:
+                if event is not None:
+                    events.append((number, event))
+            if number % YIELD_EVERY == YIELD_EVERY - 1:
+                await asyncio.sleep(0)
+        shown = [(number, event) for number, event in events if isinstance(event, Impression)]
+        if shown:
+            at_ms = np.array([event.shown_at_ms for _, event in shown])
+            refused = self._rules.judge([event for _, event in shown], at_ms, np.full(len(at_ms), self.now_ms()))[2]
+            errors |= {shown[index][0]: reason for index, reason in refused.items()}
+        taken = [event for number, event in events if number not in errors]
+        if taken:
+            if self.options.log_first:
+                await self._deliver(taken)
+            elif not self.queue.offer(taken):
+                raise NoRoom("too many events wait for Kafka; send these again later")
+        reasons = [{"index": number, "error": errors[number]} for number in sorted(errors)]
+        passed_over = len(found) - len(taken) - len(errors)
+        return {"accepted": len(taken), "refused": len(errors), "passed_over": passed_over, "errors": reasons[:100]}
+
+    def _checked(self, found: Any) -> Event | None:
+        if isinstance(found, dict) and "event" in found:
+            return self._metarank.event_of(found)
+        if isinstance(found, dict):
+            kind = found.get("type")
+            dated = "shown_at_ms" if kind == "impression" else "clicked_at_ms"
+            if dated not in found:
+                found = {**found, dated: self.now_ms()}
+        event = event_of(found)
+        if not isinstance(event, Impression) and event.clicked_at_ms > self.now_ms() + self._rules.future_ms:
+            raise ValueError(f"clicked_at_ms lies more than {self.settings.future_s:g} s ahead; check the clock")
+        return event
+
+    def _bucket(self, user: str) -> Bucket:
+        return self.settings.buckets[self.split.bucket_of(user)]
+
+    def _contexts(self, items: NDArray[np.int64], user: str) -> NDArray[np.float64]:
+        """Return the contexts of held items, for lists that another service has made."""
+        held = self.models.catalogue
+        assert held is not None
+        known = held.user(user)
+        return held.recipe.contexts(
+            held.held[held.rows_of(items)], np.zeros(held.user_columns) if known is None else known
+        )
+
+    async def _deliver(self, events: list[Event]) -> None:
+        """Wait until Kafka has all of ``events``."""
+        loop, left = asyncio.get_running_loop(), len(events)
+        everything = loop.create_future()
+
+        def count_down() -> None:
+            nonlocal left
+            left -= 1
+            if not left and not everything.done():
+                everything.set_result(None)
+
+        if not self.queue.offer(events, lambda: loop.call_soon_threadsafe(count_down)):
+            raise NoRoom("too many events wait for Kafka; nothing is shown that is not logged")
+        try:
+            async with asyncio.timeout(self.options.deadline_s):
+                await everything
+        except TimeoutError:
+            raise TooLate(f"Kafka did not confirm within {self.options.deadline_s:g} s") from None
+
+    def status(self) -> dict[str, Any]:
+        """Return what is held and what ranks, as JSON can hold it."""
+        held = self.models.catalogue
+        catalogue = (
+            None
+            if held is None
+            else {
+                "version": held.version,
+                "items": len(held.items),
+                "users": held.users,
+                "recipe": list(held.recipe.parts),
+                "recipe_sha256": held.recipe_sha256,
+                "dim": held.dim,
+                "tags": held.tags,
+            }
+        )
+        buckets = {
+            name: {"algorithm": bucket.algorithm, "version": list(self.models.in_use(name).version)}
+            for name, bucket in self.settings.buckets.items()
+        }
+        return {"catalogue": catalogue, "buckets": buckets}
+
+    def problem(self) -> str | None:
+        """Return why lists should be asked for elsewhere; with the last good snapshot it ranks whatever is away."""
+        full = self.queue.waiting_bytes > 0.9 * self.queue.most_bytes
+        return "too many events wait for Kafka" if full else None
+
+    def now_ms(self) -> int:
+        """Return the time of an event that happens now."""
+        return int(self._clock() * 1000)
+
+    def close(self) -> None:
+        """Deliver what is left and let go of Kafka and of the snapshots."""
+        self.queue.close()
+        self.models.close()

@@ -1,0 +1,88 @@
+"""Metarank's documented events, as its users would send them."""
+
+import json
+
+import pytest
+
+from schemas.records import Click, Impression
+from streams.events import MetarankEvents, read_events
+from streams.events.metarank import item_number
+from streams.settings import Bucket
+
+FIELDS = [{"name": "query", "value": "cat"}, {"name": "source", "value": "search"}]
+RANKING = {
+    "event": "ranking",
+    "id": "81f46c34-a4bb-469c-8708-f8127cd67d27",
+    "timestamp": "1599391467000",
+    "user": "user1",
+    "session": "session1",
+    "fields": FIELDS,
+    "items": [
+        {"id": "item3", "fields": [{"name": "relevancy", "value": 2.0}]},
+        {"id": "item1", "fields": [{"name": "relevancy", "value": 1.0}]},
+        {"id": "item2", "fields": [{"name": "relevancy", "value": 0.1}]},
+    ],
+}
+INTERACTION = {
+    "event": "interaction",
+    "id": "0f4c0036-04fb-4409-b2c6-7163a59f6b7d",
+    "ranking": RANKING["id"],
+    "timestamp": "1599391467000",
+    "user": "user1",
+    "session": "session1",
+    "type": "purchase",
+    "item": "item1",
+    "fields": [{"name": "count", "value": 1}, {"name": "shipping", "value": "DHL"}],
+}
+ITEM = {
+    "event": "item",
+    "id": "81f46c34-a4bb-469c-8708-f8127cd67d27",
+    "timestamp": "1599391467000",
+    "item": "item1",
+    "fields": [{"name": "color", "value": ["white", "black"]}, {"name": "is_cute", "value": True}],
+}
+BUCKET = Bucket("main", dim=1, positions=2, context_scale=2.0)
+
+
+def translated(*events, bucket=BUCKET, **options):
+    metarank = MetarankEvents(lambda user: bucket, **options)
+    return list(read_events(map(json.dumps, events), foreign=metarank.event_of))
+
+
+def test_documented_events_become_an_impression_and_a_click():
+    shown, click = translated(ITEM, RANKING, INTERACTION)
+    assert isinstance(shown, Impression)
+    assert (shown.impression_id, shown.session_id, shown.user_id) == (RANKING["id"], "session1", "user1")
+    assert shown.items_array.tolist() == [item_number("item3"), item_number("item1")]  # cut to the bucket's K
+    assert shown.contexts_array.tolist() == [[2.0], [1.0]]
+    assert click == Click(RANKING["id"], "session1", 2, 1599391467000)
+
+
+def test_the_older_form_of_relevancy_and_other_times_are_read():
+    items = [{"id": "7", "relevancy": 0.5}, {"id": "9", "relevancy": 0.25}]
+    older = {**RANKING, "items": items, "timestamp": "2022-06-22T11:21:39Z", "session": None, "user": None}
+    [shown] = translated(older)
+    assert shown.items_array.tolist() == [7, 9]
+    assert shown.contexts_array.tolist() == [[0.5], [0.25]]
+    assert (shown.shown_at_ms, shown.session_id, shown.user_id) == (1655896899000, RANKING["id"], "")
+
+
+def test_interactions_outside_of_lists_are_passed_over():
+    assert len(translated(RANKING, {**INTERACTION, "ranking": None})) == 1
+
+
+BAD = {
+    "a ranking that never came": ([INTERACTION], "did not come before"),
+    "an item that was not shown": ([RANKING, {**INTERACTION, "item": "item2"}], "not on the list"),
+    "no items": ([{**RANKING, "items": []}], "a ranking has items"),
+    "no id": ([{**RANKING, "id": None}], "ranking without id"),
+    "another event": ([{"event": "sale"}], 'must be "ranking"'),
+    "a time of day": ([{**RANKING, "timestamp": "12:30"}], "isoformat|timestamp must be"),
+    "uneven fields": ([{**RANKING, "items": [{"id": "a", "relevancy": 1}, {"id": "b"}]}], "same number of numbers"),
+}
+
+
+@pytest.mark.parametrize("events, words", BAD.values(), ids=BAD)
+def test_what_cannot_be_used_says_why(events, words):
+    with pytest.raises(ValueError, match=words):
+        translated(*events)

@@ -1,0 +1,85 @@
+"""The ranking service over HTTP, which needs no Kafka to rank."""
+
+import numpy as np
+import pytest
+from ranking import Client, serving, write_npz
+
+from streams.settings import Bucket, Settings
+
+BUCKETS = {
+    "ubm": Bucket("ubm", algorithm="ubm-linucb", examination=np.tri(12) * 0.5 + 0.1, alpha=0.3),
+    "c2ucb": Bucket("c2ucb", alpha=0.3),
+    "pbm": Bucket("pbm", algorithm="pbm-ucb", dim=0, examination=np.full(12, 0.5)),
+}
+
+
+@pytest.fixture
+def settings_for():
+    """Settings of a service whose Kafka is away: ranking does not need it."""
+
+    def make(**changes):
+        return Settings(**{"kafka": "127.0.0.1:9", "buckets": BUCKETS} | changes)
+
+    return make
+
+
+def test_candidates_may_be_given_filtered_or_named(settings_for, tmp_path):
+    settings = settings_for(buckets={"c2ucb": BUCKETS["c2ucb"]})
+    shop = write_npz(tmp_path / "shop.npz")
+    with serving(settings, source=str(tmp_path), catalogue=shop) as server:
+        client = Client(server)
+
+        def items(**candidates):
+            said = client.post("/rank", {"user": "u", "candidates": candidates, "size": 4})
+            return said.found["items"] if said.status == 200 else (said.status, said.found["error"])
+
+        assert set(items(items=[3, 5, 9])) == {3, 5, 9}
+        assert all(item % 2 == 1 for item in items(tags={"kind": "shoe"}))
+        assert items(tags={"kind": ["coat"]}) == []
+        assert set(items(items=[3, 5, 9], without=[5])) == {3, 9}
+        contexts = np.eye(10)[:3] * [[0.1], [0.9], [0.5]]
+        assert items(items=[3, 5, 9], contexts=contexts.tolist()) == [5, 9, 3]  # by width: nothing is learned yet
+        assert items(items=[4000]) == (404, "the catalogue has no item 4000")
+        assert items(items=[3], contexts=[[0.1]]) == (400, "candidates must have 10 columns, got shape (1, 1)")
+        assert items(shelf=3)[0] == 400
+
+
+def test_a_batch_is_answered_one_by_one(settings_for, tmp_path):
+    settings = settings_for(buckets=BUCKETS)
+    with serving(settings, source=str(tmp_path), catalogue=write_npz(tmp_path / "shop.npz")) as server:
+        client = Client(server)
+        said = client.post("/rank", [{"user": "u1"}, {"size": 3}, {"user": "u2", "size": 3}])
+        assert [len(one.get("items", ())) for one in said.found] == [12, 0, 3]
+        assert said.found[1] == {"error": "user must be text of at most 256 bytes, got None"}
+        assert client.post("/rank", [{"user": "u"}] * 1001).status == 413
+
+
+def test_only_who_has_the_token_and_says_json_is_heard(settings_for, tmp_path):
+    settings = settings_for()
+    with serving(settings, source=str(tmp_path), token="secret") as server:
+        client = Client(server)
+        assert client.get("/items").status == 403
+        assert client.get("/items", Authorization="Bearer wrong").status == 403
+        assert client.get("/items", Authorization="Bearer secret").status == 200
+        bare = {"Content-Type": "text/plain", "Authorization": "Bearer secret"}
+        assert client.post("/click", {}, **bare).status == 415
+        assert client.say("POST", "/items", {}, Authorization="Bearer secret").status == 405
+        assert client.get("/else", Authorization="Bearer secret").status == 404
+    with serving(settings, source=str(tmp_path)) as server:
+        assert Client(server).get("/items", Host="evil.example").status == 403
+
+
+def test_the_interface_describes_what_is_there(settings_for, tmp_path):
+    with serving(settings_for(), source=str(tmp_path), catalogue=write_npz(tmp_path / "s.npz")) as server:
+        client = Client(server)
+        described = client.get("/openapi.json").found
+        for path, operations in described["paths"].items():
+            for method in operations:
+                assert client.say(method.upper(), path, {}).status in (200, 400), path
+        request = described["components"]["schemas"]["RankRequest"]["properties"]
+        answer = described["components"]["schemas"]["RankAnswer"]["properties"]
+        assert set(client.post("/rank", {"user": "u"}).found) == set(answer)
+        assert "no 'x'; it may have " + ", ".join(request) in client.post("/rank", {"x": 1}).found["error"]
+        figures = client.get("/metrics").found
+        assert 'glimpse_serve_answers_total{path="/rank",status="200"} 1.0' in figures
+        assert client.get("/items").found["catalogue"]["items"] == 400
