@@ -17,6 +17,7 @@ MOST_CONNECTIONS = 128
 STEP_S = 10.0  # to say a request and take its answer, and for each message of a stream
 IDLE_S = 5.0  # before the first request and between two of them
 HEAD_BYTES = 32 << 10
+REFUSED_BYTES = 64 << 20  # of a body that is too large are heard and thrown away, so that its sender hears why
 LIMITS: dict[str, Any] = {
     "access_log": None,  # addresses may hold the token
     "auto_decompress": False,  # a few bytes must not become many
@@ -59,11 +60,12 @@ class Connections(web.Server):
 class Connection(web.RequestHandler):
     """The connection of one client, cut when a step takes too long, or when more is said than a request may hold."""
 
-    __slots__ = ("_all", "_heard", "_heard_at", "_timer", "_wire", "is_stream")
+    __slots__ = ("_all", "_heard", "_heard_at", "_refused", "_timer", "_wire", "is_stream")
 
     def __init__(self, server: Connections, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop=loop, **LIMITS)
         self._all, self._heard, self._heard_at, self.is_stream = server, 0, 0.0, False
+        self._refused = False
         self._wire: asyncio.BaseTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -85,10 +87,14 @@ class Connection(web.RequestHandler):
         if not self._heard:
             self._heard_at = asyncio.get_running_loop().time()
         self._heard += len(data)
-        if self._heard > HEAD_BYTES + self._all.body_bytes:
+        if self._heard > (REFUSED_BYTES if self._refused else HEAD_BYTES + self._all.body_bytes):
             self.cut()
-        else:
+        elif not self._refused:
             super().data_received(data)
+
+    def refuse_body(self) -> None:
+        """Hear the rest of what is said without keeping it, for an answer that ends the connection."""
+        self._refused = True
 
     @property
     def waited_s(self) -> float:

@@ -87,6 +87,7 @@ class WebServer(ABC):
         if request.method not in self.methods:
             raise web.HTTPMethodNotAllowed(request.method, self.methods, text=f"use {' or '.join(self.methods)}\n")
         if (request.content_length or 0) > self.body_bytes:
+            connection_of(request).refuse_body()
             raise web.HTTPRequestEntityTooLarge(self.body_bytes, request.content_length or 0)
         return await self.page(request)
 

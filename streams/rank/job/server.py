@@ -10,7 +10,6 @@ from typing import Any
 from aiohttp import web
 
 from schemas.json_text import parse_json
-from streams.rank.catalogue import NotHeld
 from streams.rank.job.service import NoRoom, RankService, TooLate
 from streams.rank.job.service_metrics import service_metrics
 from streams.rank.openapi import openapi
@@ -60,7 +59,7 @@ class RankServer(WebServer):
             response = await self._routed(request, routes.get(request.path))
         except (RequestError, ValueError) as error:
             response = problem(400, str(error))
-        except NotHeld as error:
+        except LookupError as error:  # an item, a tag or a namespace that is not there
             response = problem(404, str(error))
         except (NoRoom, TooLate) as error:
             response = problem(503, str(error), {"Retry-After": "1"})
