@@ -1,15 +1,16 @@
 """The small contract that every algorithm fulfils, and the algorithms by name."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from learner.bandits.by_lot import RandomLists
 from learner.bandits.c2ucb import C2Ucb
 from learner.bandits.cm_linucb import CmLinUcb
 from learner.bandits.dcm_linucb import DcmLinUcb
-from learner.bandits.linear import Settings
+from learner.bandits.linear import LinearRanking, Settings
 from learner.bandits.pbm_ucb import PbmUcb
 from learner.bandits.ubm_linucb import UbmLinUcb
 from learner.exact import State
@@ -41,6 +42,11 @@ class Bandit(Protocol):
     def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the estimated attractiveness of each candidate."""
 
+    def scores(
+        self, candidates: ArrayLike, items: ArrayLike | None = None, *, explore: float = 1.0
+    ) -> NDArray[np.float64]:
+        """Return what each candidate is ranked by: its upper confidence bound, with a share of α."""
+
     def rank(
         self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None, *, explore: float = 1.0
     ) -> NDArray[np.int64]:
@@ -62,4 +68,9 @@ class Bandit(Protocol):
         """Add what another model with the same settings learned from other lists."""
 
 
-ALGORITHMS: dict[str, type[Bandit]] = {model.name: model for model in (UbmLinUcb, C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb)}
+Ranking: TypeAlias = LinearRanking | PbmUcb | RandomLists  # what a snapshot can be made into, without its table
+
+ALGORITHMS: dict[str, type[Bandit]] = {
+    model.name: model for model in (UbmLinUcb, C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb, RandomLists)
+}
+CONTEXT_FREE = (PbmUcb.name, RandomLists.name)

@@ -122,6 +122,14 @@ class LinearRanking:
         """Return √(xᵀ A⁻¹ x), the uncertainty of each candidate's estimate."""
         return widths(self._checked_candidates(candidates), self._solved().whitening)
 
+    def scores(
+        self, candidates: ArrayLike, items: ArrayLike | None = None, *, explore: float = 1.0
+    ) -> NDArray[np.float64]:
+        """Return θᵀx + α√(xᵀA⁻¹x), the upper confidence bound of each candidate; ``explore`` is a share of α."""
+        x = self._checked_candidates(candidates)
+        theta, whitening = self._solved()
+        return np.asarray(x @ theta + self.alpha * explore * widths(x, whitening))
+
     def rank(
         self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None, *, explore: float = 1.0
     ) -> NDArray[np.int64]:

@@ -119,13 +119,21 @@ class PbmUcb:
 
         ``explore`` is a share of α; with 0 the estimate alone decides.
         """
+        return best_first(self._upper_bounds(items, explore), checked_count("size", size))
+
+    def scores(
+        self, candidates: ArrayLike | None = None, items: ArrayLike | None = None, *, explore: float = 1.0
+    ) -> NDArray[np.float64]:
+        """Return the upper bound of each of ``items``, at most 1: no item is clicked more often than looked at."""
+        return np.minimum(self._upper_bounds(items, explore), 1.0)
+
+    def _upper_bounds(self, items: ArrayLike | None, explore: float) -> NDArray[np.float64]:
         sums = self._sums_of(items)
         shown, seen = sums[0], sums[1] / GRID
         width = np.full(len(seen), UNSEEN_WIDTH)
         np.divide(np.sqrt(np.maximum(shown, 0) / 2), seen, out=width, where=seen > 0)
         alpha = self.alpha * explore
-        scores = self._estimate(sums) + (alpha * width if alpha > 0 else 0.0)
-        return best_first(scores, checked_count("size", size))
+        return self._estimate(sums) + (alpha * width if alpha > 0 else 0.0)
 
     def _sums_of(self, items: ArrayLike | None) -> NDArray[np.int64]:
         if items is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from learner.bandits import CONTEXT_FREE
 from learner.browsing import MAX_POSITIONS
 from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch, Snapshot
@@ -181,4 +182,4 @@ def weights(
     algorithm = snapshot.algorithm if snapshot else bucket.algorithm if bucket else None
     if algorithm in WITH_TABLE:
         return chance
-    return None if algorithm in (None, "pbm-ucb") else np.ones(rows)
+    return None if algorithm is None or algorithm in CONTEXT_FREE else np.ones(rows)

@@ -18,7 +18,7 @@ from streams.split import Split
 
 DIM, POSITIONS = 10, 10
 ITEMS, CANDIDATES = 5000, 2000
-RANDOM = "random"  # the bucket whose lists are drawn by lot; its learner only watches
+RANDOM = "random"  # the bucket whose lists are drawn by lot
 CLICK_DELAY_MS = 4000.0
 TWICE = 0.03  # the share of events that are delivered twice
 
@@ -51,7 +51,7 @@ def buckets(alpha: float) -> dict[str, Bucket]:
     table = browsing_table(POSITIONS)
     linear = {name: Bucket(name, name, DIM, POSITIONS, alpha=alpha) for name in ("c2ucb", "cm-linucb", "dcm-linucb")}
     return {
-        RANDOM: Bucket(RANDOM, "c2ucb", DIM, POSITIONS, alpha=alpha),
+        RANDOM: Bucket(RANDOM, "random", DIM, POSITIONS),
         "pbm-ucb": Bucket("pbm-ucb", "pbm-ucb", DIM, POSITIONS, table[:, 0], alpha=alpha),
         "cm-linucb": linear["cm-linucb"],
         "c2ucb": linear["c2ucb"],
@@ -100,9 +100,10 @@ class Crowd:
         bucket = self._split.bucket_of(user)
         items, contexts = world.visit(random)
         if bucket == RANDOM:
-            rows, version = random.permutation(len(items))[:POSITIONS], (0, -1)
+            rows = random.permutation(len(items))[:POSITIONS]  # not the ranker's own lots, which no seed repeats
         else:
-            rows, version = rankers[bucket].rank(contexts, size=POSITIONS, items=items), rankers[bucket].version
+            rows = rankers[bucket].rank(contexts, size=POSITIONS, items=items)
+        version = rankers[bucket].version
         shown = contexts[rows]
         clicked = np.flatnonzero(world.users.browse(shown[None], random)[0]) + 1
         self._lists += 1

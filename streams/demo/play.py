@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from streams.demo.crowd import RANDOM, ClosedLoop, Crowd, Visit, buckets
+from streams.demo.crowd import ClosedLoop, Crowd, Visit, buckets
 from streams.demo.day_one import COMMANDS, first_day
 from streams.demo.live import LiveLoop
 from streams.demo.report import write_report
@@ -136,7 +136,7 @@ def run_demo(
         with ProgressView(lists, console) as view:
             visits = play(loop, crowd, stage, settings.buckets, lists=lists, view=view)
         rankers = {name: loop.ranker(name) for name in settings.buckets}
-        linear = distances({name: each for name, each in rankers.items() if name != RANDOM}, crowd.world.users.taste)
+        linear = distances(rankers, crowd.world.users.taste)
         done = [replace(score, distance=linear.get(score.bucket)) for score in scores(visits)]
         thetas = {name: rankers[name].snapshot.theta_array for name in linear}
         ledgers = loop.ledgers

@@ -9,14 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from learner import PbmUcb
-from learner.bandits import LinearRanking
+from learner import PbmUcb, RandomLists
+from learner.bandits import LinearRanking, Ranking
 from learner.evaluate import LoggedLists, Policy
 from schemas.records import Snapshot
 from streams.offline.logs import NOTHING, LogError, Logs
 from streams.parameters import DirectoryParameters, SnapshotMissing, frozen_model, load_snapshot
 
-Model = LinearRanking | PbmUcb
 NO_VECTORS: Final = np.empty((0, 0), dtype=np.float32)
 
 
@@ -66,10 +65,11 @@ def replay(
     """
     model = frozen_model(snapshot)
     _check(logs, model, snapshot)
-    vectors = None if isinstance(model, PbmUcb) else logs.contexts
+    vectors = logs.contexts if isinstance(model, LinearRanking) else None
     by_query = vectors is None or _same_vectors(logs, vectors)
     context = _queries(logs) if by_query or vectors is None else _lists(logs, vectors)
     size = size or logs.positions
+    temperature = 1.0 if isinstance(model, RandomLists) else temperature  # all its estimates are the same
     random = np.random.default_rng(seed)
     shown: list[NDArray[np.int64]] = []
     rows_of = np.split(np.argsort(context, kind="stable"), np.cumsum(np.bincount(context))[:-1])
@@ -127,12 +127,14 @@ def _lists(logs: Logs, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
-def _check(logs: Logs, model: Model, snapshot: Snapshot) -> None:
+def _check(logs: Logs, model: Ranking, snapshot: Snapshot) -> None:
     if isinstance(model, PbmUcb):
         if not isinstance(logs.item_ids[0], int):
             raise LogError(
                 f"{logs.name} has ids like {logs.item_ids[0]!r}; {snapshot.algorithm} knows whole numbers only"
             )
+    elif isinstance(model, RandomLists):
+        return
     elif logs.contexts is None:
         raise LogError(
             f"{logs.name} has no 'contexts'; {snapshot.algorithm} ranks by vectors of {model.dim} numbers, one per item"

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from learner import ALGORITHMS, Bandit, PbmUcb
-from learner.bandits import LinearRanking
+from learner import ALGORITHMS, Bandit, PbmUcb, RandomLists
+from learner.bandits import CONTEXT_FREE, LinearRanking, Ranking
 from learner.browsing import MAX_POSITIONS
 from learner.exact import state_sha256
 from schemas.records import Snapshot, StateArray
@@ -89,7 +89,7 @@ def _check_sizes(snapshot: Snapshot) -> None:
             raise SnapshotCorrupt(f"snapshot {name} has {field} {found}, wanted {least} to {most or 'any'}")
     cells = {part.name: len(part.data) // 8 for part in snapshot.state}
     wanted = snapshot.dim * (snapshot.dim + 1) // 2
-    if snapshot.algorithm != PbmUcb.name and cells.get("gram_low") != wanted:
+    if snapshot.algorithm not in CONTEXT_FREE and cells.get("gram_low") != wanted:
         raise SnapshotCorrupt(f"snapshot {name} must have {wanted} sums for {snapshot.dim} features, found {cells}")
 
 
@@ -107,9 +107,11 @@ def settings_of(snapshot: Snapshot) -> dict[str, str | float | int | None]:
         "reward_scale": snapshot.reward_scale,
         "examination": snapshot.examination_sha256,
     }
-    if snapshot.algorithm == PbmUcb.name:  # no contexts, so none of their settings
+    if snapshot.algorithm in CONTEXT_FREE:  # no contexts, so none of their settings
         for name in ("dim", "phi", "ridge", "beta", "context_scale"):
             del settings[name]
+    if snapshot.algorithm == RandomLists.name:
+        del settings["alpha"], settings["examination"]
     return settings
 
 
@@ -127,11 +129,13 @@ def restore_model(bucket: Bucket, snapshot: Snapshot) -> Bandit:
     return model
 
 
-def frozen_model(snapshot: Snapshot) -> LinearRanking | PbmUcb:
+def frozen_model(snapshot: Snapshot) -> Ranking:
     """Return what ranks with a snapshot alone: its sums and settings, without the table that it was learned with."""
     verify(snapshot)
-    model: LinearRanking | PbmUcb
-    if snapshot.algorithm == PbmUcb.name:
+    model: Ranking
+    if snapshot.algorithm == RandomLists.name:
+        model = RandomLists(positions=snapshot.positions, reward_scale=snapshot.reward_scale)
+    elif snapshot.algorithm == PbmUcb.name:
         everywhere = np.ones(snapshot.positions)  # the table weighs what is learned; ranking does not look at it
         model = PbmUcb(examination=everywhere, alpha=snapshot.alpha, reward_scale=snapshot.reward_scale)
     else:

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learner import Bandit, PbmUcb
-from learner.bandits import LinearRanking
+from learner import Bandit
+from learner.bandits import LinearRanking, Ranking
 from streams.rank.catalogue import Catalogue
 from streams.rank.requests import RankRequest, RequestError
 from streams.settings import Bucket
 
-Model = LinearRanking | PbmUcb | Bandit
+Model = Ranking | Bandit
 
 
 class Choice(NamedTuple):

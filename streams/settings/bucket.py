@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from learner import ALGORITHMS, Bandit
+from learner import ALGORITHMS, Bandit, RandomLists
+from learner.bandits import CONTEXT_FREE
 from learner.browsing import MAX_POSITIONS
+from learner.plackett_luce import DrawnList, draw_list, random_of
 from streams.settings.checks import (
     SettingsError,
     check_choice,
@@ -18,6 +20,8 @@ from streams.settings.checks import (
     check_number,
 )
 from streams.settings.examination import checked
+
+POLICIES = ("best", "plackett-luce")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,23 +41,33 @@ class Bucket:
     epoch: int = 1
     weight: float = 1.0  # its share of the users, in proportion to the others of its namespace
     namespace: str = ""  # the experiment it takes part in; users are split anew in each
+    policy: str = "best"  # or plackett-luce: lists drawn from the scores, with known chances
+    temperature: float = 0.05  # of plackett-luce, in clicks per look: the larger, the more is left to chance
+    shortlist: int = 0  # only so many of the best can be drawn; 0: all candidates
 
     def __post_init__(self) -> None:
         check_name("buckets", self.name)
         at = f"buckets.{self.name}."
         check_choice(at + "algorithm", self.algorithm, ALGORITHMS)
-        check_count(at + "dim", self.dim, least=0 if self.algorithm == "pbm-ucb" else 1, most=4096)
+        check_count(at + "dim", self.dim, least=0 if self.algorithm in CONTEXT_FREE else 1, most=4096)
         check_count(at + "positions", self.positions, least=1, most=MAX_POSITIONS)
         check_count(at + "epoch", self.epoch, least=1, most=2**31 - 1)
         check_number(at + "weight", self.weight, least=0, most=1e9)
         check_name(at + "namespace", self.namespace, least=0)
+        check_choice(at + "policy", self.policy, POLICIES)
+        check_number(at + "temperature", self.temperature, least=1e-4, most=1e4)
+        check_count(at + "shortlist", self.shortlist, least=0, most=100_000)
+        if 0 < self.shortlist < self.positions:
+            raise SettingsError(at + "shortlist", self.shortlist, f"must fill a list of {self.positions}, or be 0")
+        if self.algorithm == "random" and self.policy != "best":
+            raise SettingsError(at + "policy", self.policy, "random draws lists by lot already; leave it out")
         check_number(at + "context_scale", self.context_scale, above=0)
         check_number(at + "reward_scale", self.reward_scale, above=0)
         if self.alpha is not None:
             check_number(at + "alpha", self.alpha, least=0)
         if self.beta is not None:
             check_number(at + "beta", self.beta, above=0)
-        if self.ridge is not None and not (self.ridge == "safe" and self.algorithm != "pbm-ucb"):
+        if self.ridge is not None and not (self.ridge == "safe" and self.algorithm not in CONTEXT_FREE):
             check_number(at + "ridge", self.ridge, above=0)
         self._check_examination(at + "examination")
 
@@ -71,10 +85,27 @@ class Bucket:
         if wanted is not None and self.examination.shape != wanted:
             raise SettingsError(key, self.examination.shape, f"{self.algorithm} needs a table of {shape} chances")
 
+    @property
+    def randomised(self) -> bool:
+        """Whether its lists are drawn, so that the chance of each is known."""
+        return self.algorithm == "random" or self.policy == "plackett-luce"
+
+    def draw(self, scores: NDArray[np.float64], size: int, impression_id: str) -> DrawnList:
+        """Return the list of a randomised bucket for candidates of these scores; the id is the seed of its draw."""
+        return draw_list(
+            scores,
+            size,
+            temperature=self.temperature,
+            random=random_of(impression_id),
+            shortlist=0 if self.algorithm == "random" else self.shortlist,
+        )
+
     def model(self) -> Bandit:
         """Return a fresh learner of this bucket, without any samples."""
         kind: Any = ALGORITHMS[self.algorithm]
         common: dict[str, Any] = {"alpha": self.alpha, "reward_scale": self.reward_scale}
+        if self.algorithm == "random":
+            return RandomLists(positions=self.positions, reward_scale=self.reward_scale)
         if self.algorithm == "pbm-ucb":
             model: Bandit = kind(examination=self.examination, **common)
             return model

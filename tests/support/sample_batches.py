@@ -109,4 +109,5 @@ def all_algorithms() -> Mapping[str, Bucket]:
         "dcm": Bucket("dcm", "dcm-linucb", **sizes),
         "cm": Bucket("cm", "cm-linucb", **sizes),
         "pbm": Bucket("pbm", "pbm-ucb", examination=np.array([1.0, 0.7, 0.5, 0.2]), **sizes),
+        "lot": Bucket("lot", "random", **sizes),
     }

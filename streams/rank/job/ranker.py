@@ -12,8 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from learner import PbmUcb
-from learner.bandits import LinearRanking
+from learner.bandits import LinearRanking, Ranking
 from schemas.records import Snapshot
 from streams.logs import SourceAway
 from streams.parameters import (
@@ -39,7 +38,7 @@ class Loaded:
     """A snapshot that passed its checksum, ready to rank."""
 
     snapshot: Snapshot
-    model: LinearRanking | PbmUcb
+    model: Ranking
 
 
 class SnapshotUnsolvable(ArithmeticError):

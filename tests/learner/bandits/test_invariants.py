@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from threadpoolctl import threadpool_limits
 
-from learner import ALGORITHMS, C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb, Samples, UbmLinUcb
+from learner import ALGORITHMS, C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb, RandomLists, Samples, UbmLinUcb
 
 settings.register_profile("invariants", deadline=None, max_examples=50)
 settings.load_profile("invariants")
@@ -31,6 +31,7 @@ MODELS = {
     "cm-linucb": lambda **options: CmLinUcb(dim=DIM, positions=K, **options),
     "dcm-linucb": lambda **options: DcmLinUcb(dim=DIM, positions=K, **options),
     "pbm-ucb": lambda **options: PbmUcb(examination=TABLE[:, 0], **options),
+    "random": lambda reward_scale=1.0, **_: RandomLists(positions=K, reward_scale=reward_scale),
 }
 every_model = pytest.mark.parametrize("new_model", MODELS.values(), ids=MODELS)
 every_linear_model = pytest.mark.parametrize("new_model", list(MODELS.values())[:4], ids=list(MODELS)[:4])
@@ -75,7 +76,7 @@ def negated(samples):
     )
 
 
-def test_the_table_of_algorithms_names_all_five():
+def test_the_table_of_algorithms_names_all_six():
     assert list(ALGORITHMS) == list(MODELS)
     assert [MODELS[name]().name for name in MODELS] == list(MODELS)
 

@@ -35,6 +35,7 @@ SETTINGS = Settings(
         "ubm": Bucket("ubm", algorithm="ubm-linucb", dim=DIM, positions=K, examination=TABLE),
         "dcm": Bucket("dcm", algorithm="dcm-linucb", dim=DIM, positions=K),
         "pbm": Bucket("pbm", algorithm="pbm-ucb", dim=DIM, positions=K, examination=TABLE[:, 0]),
+        "lot": Bucket("lot", algorithm="random", dim=DIM, positions=K),
     },
 )
 
