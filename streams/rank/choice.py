@@ -22,25 +22,47 @@ class Choice(NamedTuple):
     items: NDArray[np.int64]
     contexts: NDArray[np.float64]
     user_known: bool
+    propensities: NDArray[np.float64] | None = None  # of a list that was drawn
 
 
-def choose(request: RankRequest, bucket: Bucket, model: Model, catalogue: Catalogue | None) -> Choice:
-    """Return the list for a request; what cannot be ranked raises ValueError or LookupError with the reason."""
+class Picked(NamedTuple):
+    """Rows of candidates from the top, and their propensities if they were drawn."""
+
+    rows: NDArray[np.int64]
+    propensities: NDArray[np.float64] | None
+
+
+NOTHING = Picked(np.empty(0, np.int64), None)
+
+
+def choose(
+    request: RankRequest, bucket: Bucket, model: Model, catalogue: Catalogue | None, *, impression_id: str = ""
+) -> Choice:
+    """Return the list for a request; what cannot be ranked raises ValueError or LookupError with the reason.
+
+    Lists of a bucket that draws them are drawn with the impression's id as the seed.
+    """
     size = request.size or bucket.positions
     if size > bucket.positions:
         raise RequestError(f"size {size} is more than the {bucket.positions} positions of bucket {bucket.name!r}")
     if request.items is not None and request.contexts is not None:
         contexts = request.contexts if bucket.dim else np.empty((len(request.items), 0))
-        rows = np.empty(0, np.int64)
-        if len(contexts):
-            rows = model.rank(contexts, size, request.items, explore=request.explore)
-        return Choice(request.items[rows], contexts[rows], True)
+        if not len(contexts):
+            picked = NOTHING
+        elif bucket.draws(request.explore):
+            scores = model.scores(contexts, request.items, explore=request.explore)
+            picked = Picked(*bucket.draw(scores, size, impression_id, explore=request.explore))
+        else:
+            picked = Picked(model.rank(contexts, size, request.items, explore=request.explore), None)
+        return Choice(request.items[picked.rows], contexts[picked.rows], True, picked.propensities)
     if catalogue is None:
         raise RequestError("no catalogue is held here: give candidates.items and candidates.contexts, or --catalogue")
-    return _held(request, bucket, model, catalogue, size)
+    return _held(request, bucket, model, catalogue, size=size, impression_id=impression_id)
 
 
-def _held(request: RankRequest, bucket: Bucket, model: Model, catalogue: Catalogue, size: int) -> Choice:
+def _held(
+    request: RankRequest, bucket: Bucket, model: Model, catalogue: Catalogue, *, size: int, impression_id: str
+) -> Choice:
     user = request.user_features if request.user_features is not None else catalogue.user(request.user)
     known = user is not None or not catalogue.recipe.needs_user
     if user is None:
@@ -49,18 +71,39 @@ def _held(request: RankRequest, bucket: Bucket, model: Model, catalogue: Catalog
         raise RequestError(f"user_features must be {catalogue.user_columns} numbers, got {len(user)}")
     check_scale(catalogue, bucket, user=float(np.abs(user).max(initial=0.0)))
     rows = _candidates(request, catalogue)
-    held, norms = (catalogue.held, catalogue.norms) if rows is None else (catalogue.held[rows], catalogue.norms[rows])
-    if not len(held):
-        return Choice(np.empty(0, np.int64), np.empty((0, bucket.dim)), known)
     mapping = catalogue.recipe.matrix(catalogue.item_columns, user)
-    if isinstance(model, LinearRanking):
-        best = model.rank_mapped(held, mapping, norms=norms, size=size, explore=request.explore)
+
+    def best(size: int) -> NDArray[np.int64]:
+        """Return the best rows of the catalogue among the candidates."""
+        if isinstance(model, LinearRanking):
+            held = (catalogue.held, catalogue.norms) if rows is None else (catalogue.held[rows], catalogue.norms[rows])
+            found = model.rank_mapped(held[0], mapping, norms=held[1], size=size, explore=request.explore)
+        else:
+            ids = catalogue.items if rows is None else catalogue.items[rows]
+            found = model.rank(np.empty((len(ids), 0)), size, ids, explore=request.explore)
+        return found if rows is None else rows[found]
+
+    if rows is not None and not len(rows):
+        picked = NOTHING
+    elif bucket.draws(request.explore):
+        everything = np.arange(len(catalogue.items)) if rows is None else rows
+        among = best(bucket.shortlist) if bucket.shortlist else everything
+        scores = _scores(model, catalogue, among, mapping, request.explore)
+        drawn = bucket.draw(scores, size, impression_id, explore=request.explore)
+        picked = Picked(among[drawn.rows], drawn.propensities)
     else:
-        ids = catalogue.items if rows is None else catalogue.items[rows]
-        best = model.rank(np.empty((len(held), 0)), size, ids, explore=request.explore)
-    chosen = best if rows is None else rows[best]
-    contexts = catalogue.held[chosen] @ mapping.T if bucket.dim else np.empty((len(chosen), 0))
-    return Choice(catalogue.items[chosen], contexts, known)
+        picked = Picked(best(size), None)
+    contexts = catalogue.held[picked.rows] @ mapping.T if bucket.dim else np.empty((len(picked.rows), 0))
+    return Choice(catalogue.items[picked.rows], contexts, known, picked.propensities)
+
+
+def _scores(
+    model: Model, catalogue: Catalogue, rows: NDArray[np.int64], mapping: NDArray[np.float64], explore: float
+) -> NDArray[np.float64]:
+    """Return what held items are ranked by; a model without contexts looks at their ids."""
+    if isinstance(model, LinearRanking):
+        return model.scores(catalogue.held[rows] @ mapping.T, explore=explore)
+    return model.scores(np.empty((len(rows), 0)), catalogue.items[rows], explore=explore)
 
 
 def _candidates(request: RankRequest, catalogue: Catalogue) -> NDArray[np.int64] | None:

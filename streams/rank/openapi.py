@@ -53,6 +53,10 @@ SCHEMAS: Schema = {
             "version": {**_list(WHOLE), "description": "Epoch and offset of the snapshot; [0, -1] is a fresh model."},
             "catalogue": TEXT,
             "items": {**_list(WHOLE), "description": "From the top."},
+            "propensities": {
+                "oneOf": [_list(NUMBER), {"type": "null"}],
+                "description": "The chance of each item to be drawn there, given those above; null: not drawn.",
+            },
             "user_known": {"type": "boolean"},
             "logged": {"type": "boolean"},
         },

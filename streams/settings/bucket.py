@@ -85,19 +85,19 @@ class Bucket:
         if wanted is not None and self.examination.shape != wanted:
             raise SettingsError(key, self.examination.shape, f"{self.algorithm} needs a table of {shape} chances")
 
-    @property
-    def randomised(self) -> bool:
-        """Whether its lists are drawn, so that the chance of each is known."""
-        return self.algorithm == "random" or self.policy == "plackett-luce"
+    def draws(self, explore: float = 1.0) -> bool:
+        """Return whether its lists are drawn, so that their chances are known; without exploring only those by lot."""
+        return self.algorithm == "random" or (self.policy == "plackett-luce" and explore > 0)
 
-    def draw(self, scores: NDArray[np.float64], size: int, impression_id: str) -> DrawnList:
-        """Return the list of a randomised bucket for candidates of these scores; the id is the seed of its draw."""
+    def draw(self, scores: NDArray[np.float64], size: int, impression_id: str, *, explore: float = 1.0) -> DrawnList:
+        """Return a list drawn from candidates of these scores; the id is its seed, ``explore`` a share of the noise."""
+        lot = self.algorithm == "random"
         return draw_list(
             scores,
             size,
-            temperature=self.temperature,
+            temperature=1.0 if lot else self.temperature * explore,
             random=random_of(impression_id),
-            shortlist=0 if self.algorithm == "random" else self.shortlist,
+            shortlist=0 if lot else self.shortlist,
         )
 
     def model(self) -> Bandit:

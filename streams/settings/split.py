@@ -39,6 +39,13 @@ class SplitSettings:
             value = getattr(self, key)
             if value is not None and value not in buckets:
                 raise SettingsError(f"split.{key}", value, f"no such bucket{did_you_mean(value, buckets)}")
+        ranking = buckets.get(self.same_ranking or "")
+        for bucket in buckets.values() if ranking is not None else []:
+            for key in ("dim", "positions", "context_scale"):
+                if getattr(bucket, key) != getattr(ranking, key):
+                    raise SettingsError(
+                        f"buckets.{bucket.name}.{key}", getattr(bucket, key), f"must be that of {self.same_ranking!r}"
+                    )
         others = [bucket for name, bucket in buckets.items() if name != self.holdout_bucket]
         for bucket in others:
             if not any(each.weight > 0 for each in others if each.namespace == bucket.namespace):

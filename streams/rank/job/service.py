@@ -67,10 +67,11 @@ class RankService:
     async def rank(self, request: RankRequest) -> dict[str, Any]:
         """Return the list for a request as JSON can hold it, logged before or after by the service's options."""
         name = self.split.bucket_of(request.user, request.namespace, before=request.bucket_before)
-        bucket, catalogue = self.settings.buckets[name], self.models.catalogue
-        model, version = self.models.in_use(self.split.ranked_by(name))
+        ranking, catalogue = self.split.ranked_by(name), self.models.catalogue
+        model, version = self.models.in_use(ranking)
+        impression_id = uuid.uuid4().hex
         began = time.perf_counter()
-        choice = choose(request, bucket, model, catalogue)
+        choice = choose(request, self.settings.buckets[ranking], model, catalogue, impression_id=impression_id)
         self.seconds.observe(time.perf_counter() - began)
         self.strangers += not choice.user_known
         answer: dict[str, Any] = {
@@ -80,6 +81,7 @@ class RankService:
             "split": self.split.version,
             "version": list(version),
             "items": choice.items.tolist(),
+            "propensities": None if choice.propensities is None else choice.propensities.tolist(),
             "user_known": choice.user_known,
             "logged": True,
         }
@@ -90,7 +92,7 @@ class RankService:
         shown = impression_of(
             choice.items,
             choice.contexts,
-            impression_id=uuid.uuid4().hex,
+            impression_id=impression_id,
             session_id=request.session or uuid.uuid4().hex,
             bucket=name,
             user_id=request.user,
@@ -99,6 +101,7 @@ class RankService:
             ranked_by_offset=version[1],
             split_version=self.split.version,
             catalogue=answer.get("catalogue", ""),
+            propensities=choice.propensities,
         )
         answer["impression_id"], answer["session_id"] = shown.impression_id, shown.session_id
         if self.options.log_first:

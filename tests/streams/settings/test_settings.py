@@ -197,6 +197,10 @@ BAD_FILES = {
     ),
     "sticky as text": ("[split]\nsticky = 'yes'", "split.sticky = 'yes': must be true or false"),
     "a ranking bucket that is no name": ("[split]\nsame_ranking = 1", "must be the name of a bucket"),
+    "an A/A test of what cannot be ranked alike": (
+        "[split]\nsame_ranking = 'a'\n[buckets.a]\n[buckets.b]\ndim = 3",
+        "buckets.b.dim = 3: must be that of 'a'",
+    ),
     "a negative weight": ("[buckets.a]\nweight = -1", "buckets.a.weight = -1: must be a number at least 0"),
     "nobody takes users": ("[buckets.a]\nweight = 0", "buckets.a.weight = 0: one bucket of each namespace must be"),
     "an unknown policy": ("[buckets.a]\npolicy = 'plackett'", "must be one of best, plackett-luce; did you mean"),
