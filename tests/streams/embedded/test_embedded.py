@@ -157,8 +157,8 @@ def test_a_ranker_gets_each_new_snapshot(tmp_path):
 
 
 def test_what_is_refused_is_kept_with_its_reason(tmp_path):
-    at_ms, events = PLAN[0]
-    stranger = replace(events[0], bucket="nobody", impression_id="x")
+    at_ms, shown = next((at_ms, event) for at_ms, events in PLAN for event in events if isinstance(event, Impression))
+    stranger = replace(shown, bucket="nobody", impression_id="x")
     orphan = Click("no such list", "s", 1, at_ms)
     with Embedded(tmp_path, SETTINGS) as loop:
         loop.append([stranger, orphan], at_ms=at_ms)
