@@ -140,7 +140,7 @@ def _control(arms: Mapping[str, ArmSums], choice: CompareChoice) -> str:
         return choice.control
     if not arms:
         raise CompareError(f"no lists of the buckets {', '.join(choice.buckets)}")
-    return next((name for name in choice.shares if name in arms), next(iter(arms)))
+    return next(iter(arms))
 
 
 def _moments(found: ArmSums, minutes: NDArray[np.int64], total: int, size: int = LISTS) -> RatioMoments:

@@ -15,7 +15,7 @@ from learner.compare import RatioMoments
 class CompareChoice:
     """What to compare, and how sure to be."""
 
-    control: str | None = None  # else the first of ``shares``, or by name
+    control: str | None = None  # else the first by name
     split: str | None = None  # version of the split; else the newest
     shares: Mapping[str, float] = field(default_factory=dict)  # of users, as the split means them; none: not tested
     buckets: tuple[str, ...] = ()  # none: all

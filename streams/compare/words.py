@@ -61,9 +61,10 @@ def moment(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%A %Y-%m-%d %H:%M} UTC"
 
 
-def checks(comparison: BucketComparison) -> list[tuple[bool, str]]:
-    """Return what the checks say, each with whether it is an alarm."""
-    return [_sample_ratio(comparison), _join_rate(comparison), *_stops(comparison)]
+def checks(comparison: BucketComparison, *, losses_known: bool = True) -> list[tuple[bool, str]]:
+    """Return what the checks say, and whether it is an alarm; who reads no lost clicks says nothing of them."""
+    joined = [_join_rate(comparison)] if losses_known else []
+    return [_sample_ratio(comparison), *joined, *_stops(comparison)]
 
 
 def _sample_ratio(comparison: BucketComparison) -> tuple[bool, str]:

@@ -1,1 +1,1 @@
-"""The page: lag, click rates, examination, delays, snapshots, refusals and freshness, live."""
+"""The page: who won, lag, click rates, examination, delays, snapshots, refusals and freshness, live."""

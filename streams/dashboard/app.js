@@ -93,7 +93,7 @@ function draw(changed) {
   const any = (...names) => names.some((name) => changed.has(name));
   document.body.dataset.updates = Number(document.body.dataset.updates ?? 0) + 1;
   const wanted = {
-    status: true, flow: true, lag: true, letters: any("letters", "now"), buckets: any("ctr", "buckets", "chosen"), chosen: any("chosen"),
+    status: true, compare: any("compare"), flow: true, lag: true, letters: any("letters", "now"), buckets: any("ctr", "buckets", "chosen"), chosen: any("chosen"),
     rates: true, detail: any("positions", "table", "cells", "delays", "moves", "chosen"), snapshots: true, fresh: true,
   };
   for (const [name, now] of Object.entries(wanted)) {

@@ -10,6 +10,7 @@ from typing import Any
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, Impression, SampleBatch
 from streams.dashboard.click_delays import ClickDelays
+from streams.dashboard.compare_panel import ComparePanel
 from streams.dashboard.letters import Letters
 from streams.dashboard.loop import FreshnessLoop
 from streams.dashboard.rates import RateColumns, Rates
@@ -50,6 +51,7 @@ class Page:
         self.consumers = consumers
         self.columns = RateColumns(settings.buckets)
         self.rates = Rates(settings.buckets, self.columns)
+        self.compared = ComparePanel(settings, clock=clock)
         self.snapshots = Snapshots()
         self.letters = Letters()
         self.throughput = Throughput()
@@ -94,6 +96,8 @@ class Page:
             self.loop.measure(now_ms, wall_s=self.clock(), behind=update.behind, known=self.columns)
         with self.part("delays"):
             self.click_delays.add(shown, clicked, now_ms=now_ms)
+        with self.part("who won"):
+            self.compared.add_lost(entries.get("late-clicks", []), entries.get("dead-letters", []))
         with self.part("dead letters"):
             self.letters.add(entries.get("dead-letters", []))
         with self.part("throughput"):
@@ -102,6 +106,8 @@ class Page:
     def _also(self, batch: SampleBatch, entry: WeightedRecord) -> None:
         with self.part("freshness"):
             self.loop.add_samples(batch, entry)
+        with self.part("who won"):
+            self.compared.add(batch)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:

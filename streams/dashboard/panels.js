@@ -3,6 +3,7 @@
 import { heat, histogram, lines, positions, spark } from "./charts.js";
 import { clock, count, h, many, moment, number, percent, span, table } from "./format.js";
 
+export { compare } from "./compare.js";
 export { lag } from "./lag.js";
 
 const byId = (id) => document.getElementById(id);

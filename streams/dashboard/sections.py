@@ -32,6 +32,7 @@ def sections(page: Page, view: PageView) -> dict[str, Any]:
     window = view.window if view.window in page.rates.timelines else _fitting(page)
     made: dict[str, Callable[[], Any]] = {
         "now": lambda: {"log": page.update.at_ms, "server": int(page.clock() * 1000)},
+        "compare": page.compared.section,
         "buckets": lambda: [_bucket(page, name) for name in names],
         "ctr": lambda: page.rates.timelines[window],
         "flow": lambda: page.throughput.timelines[window],

@@ -21,7 +21,18 @@ KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-PAGES = ("page.html", "style.css", "icon.svg", "app.js", "charts.js", "format.js", "panels.js", "lag.js", "letters.js")
+PAGES = (
+    "page.html",
+    "style.css",
+    "icon.svg",
+    "app.js",
+    "charts.js",
+    "format.js",
+    "panels.js",
+    "lag.js",
+    "letters.js",
+    "compare.js",
+)
 ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # listened on -> can be opened
 PAUSE_S = 0.5  # between two messages to a page
 HEARTBEAT = 10  # pauses without news, so that both ends notice a dead line; less than the server gives for a step

@@ -18,6 +18,7 @@ from streams.compare import (
     ListSums,
     LostClicks,
     checks,
+    choice_of,
     compare,
     comparison_json,
     comparison_view,
@@ -25,6 +26,8 @@ from streams.compare import (
     verdict,
 )
 from streams.logs import LogRecord
+from streams.settings import Bucket, Settings
+from streams.split import Split
 
 EQUAL = CompareChoice(control="old", shares={"old": 1.0, "new": 1.0})
 
@@ -135,6 +138,23 @@ def test_shares_are_those_of_the_split_and_unknown_ones_are_not_tested():
     assert compared(batches).sample_ratio["alarm"]
     unknown = compared(batches, CompareChoice(control="old"))
     assert (unknown.sample_ratio["tested"], unknown.believed) == (False, True)
+
+
+SETTINGS = Settings(buckets={name: Bucket(name, weight=weight) for name, weight in (("old", 3.0), ("new", 1.0))})
+
+
+def test_settings_tell_the_control_and_the_shares_of_their_own_split_only():
+    sums = ListSums()
+    for name in ("new", "old"):
+        sums.add(traffic(name, lists=50, chance=0.2, seed=1, split=Split.of(SETTINGS).version))
+    found = choice_of(SETTINGS, CompareChoice(), sums)
+    assert (found.control, dict(found.shares)) == ("old", {"old": 3.0, "new": 1.0})
+    assert choice_of(SETTINGS, CompareChoice(control="new"), sums).control == "new"
+    assert choice_of(SETTINGS, CompareChoice(shares={"old": 1.0}), sums).shares == {"old": 1.0}
+    sums.add(batch_of("old", [1], [900], [[1, 0, 0]], split="another"))
+    later = choice_of(SETTINGS, CompareChoice(), sums)
+    assert (later.control, later.shares) == ("old", {})
+    assert choice_of(Settings(), CompareChoice(), sums).control is None
 
 
 def test_users_in_two_buckets_are_counted():
