@@ -43,6 +43,6 @@ def grid(found: Sequence[Coverage]) -> tuple[list[str], list[list[str]]]:
 
 def warned(found: Measured) -> str:
     """Return the mark of estimates that say by themselves that their interval is not to be trusted."""
-    if found.warned in (0.0, 1.0):
-        return " ⚠" if found.warned else ""
+    if (share := round(found.warned, 2)) in (0.0, 1.0):
+        return " ⚠" if share else ""
     return f" ⚠ {found.warned:.0%}, else {found.trusted:.3f}"
