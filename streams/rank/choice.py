@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from learner import Bandit
 from learner.bandits import LinearRanking, Ranking
+from streams.events import CANDIDATES_BYTES
+from streams.rank.candidates import Candidates
 from streams.rank.catalogue import Catalogue
 from streams.rank.requests import RankRequest, RequestError
 from streams.settings import Bucket
@@ -23,6 +25,7 @@ class Choice(NamedTuple):
     contexts: NDArray[np.float64]
     user_known: bool
     propensities: NDArray[np.float64] | None = None  # of a list that was drawn
+    candidates: Candidates | None = None  # that it was drawn from, where they fit a record and are not all that is held
 
 
 class Picked(NamedTuple):
@@ -54,7 +57,8 @@ def choose(
             picked = Picked(*bucket.draw(scores, size, impression_id, explore=request.explore))
         else:
             picked = Picked(model.rank(contexts, size, request.items, explore=request.explore), None)
-        return Choice(request.items[picked.rows], contexts[picked.rows], True, picked.propensities)
+        drawn_from = None if picked.propensities is None else _bounded(request.items, contexts)
+        return Choice(request.items[picked.rows], contexts[picked.rows], True, picked.propensities, drawn_from)
     if catalogue is None:
         raise RequestError("no catalogue is held here: give candidates.items and candidates.contexts, or --catalogue")
     return _held(request, bucket, model, catalogue, size=size, impression_id=impression_id)
@@ -94,7 +98,16 @@ def _held(
     else:
         picked = Picked(best(size), None)
     contexts = catalogue.held[picked.rows] @ mapping.T if bucket.dim else np.empty((len(picked.rows), 0))
-    return Choice(catalogue.items[picked.rows], contexts, known, picked.propensities)
+    drawn_from = None
+    if picked.propensities is not None and rows is not None:
+        drawn_from = _bounded(catalogue.items[rows], np.empty((len(rows), 0)))  # contexts are the catalogue's
+    return Choice(catalogue.items[picked.rows], contexts, known, picked.propensities, drawn_from)
+
+
+def _bounded(items: NDArray[np.int64], contexts: NDArray[np.float64]) -> Candidates | None:
+    """Return candidates that an impression may carry; with them, other policies can be judged on what was drawn."""
+    fits = items.nbytes + contexts.nbytes // 2 <= CANDIDATES_BYTES  # contexts are logged as float32
+    return Candidates(items, contexts) if fits else None
 
 
 def _scores(

@@ -102,6 +102,8 @@ class RankService:
             split_version=self.split.version,
             catalogue=answer.get("catalogue", ""),
             propensities=choice.propensities,
+            candidate_items=None if choice.candidates is None else choice.candidates.items,
+            candidate_contexts=None if choice.candidates is None else choice.candidates.contexts,
         )
         answer["impression_id"], answer["session_id"] = shown.impression_id, shown.session_id
         if self.options.log_first:

@@ -18,7 +18,20 @@ from streams.rank import read_candidates
 from streams.rank.candidates import CandidateError
 from streams.settings import load
 
-COMMANDS = ("demo", "up", "down", "topics", "join", "learn", "worker", "produce", "rank", "show", "dead-letters")
+COMMANDS = (
+    "demo",
+    "up",
+    "down",
+    "topics",
+    "join",
+    "learn",
+    "worker",
+    "produce",
+    "rank",
+    "serve",
+    "show",
+    "dead-letters",
+)
 TOML = """
 [buckets.main]
 algorithm = "c2ucb"

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from schemas.records import Click, Impression
+from streams.embedded.job import Embedded
 from streams.events import MetarankEvents, read_events
 from streams.events.metarank import item_number
-from streams.settings import Bucket
+from streams.settings import Bucket, Settings
 
 FIELDS = [{"name": "query", "value": "cat"}, {"name": "source", "value": "search"}]
 RANKING = {
@@ -86,3 +87,14 @@ BAD = {
 def test_what_cannot_be_used_says_why(events, words):
     with pytest.raises(ValueError, match=words):
         translated(*events)
+
+
+def test_documented_events_are_learned(tmp_path):
+    at_ms = int(RANKING["timestamp"])
+    settings = Settings(buckets={"main": BUCKET}, wait_s=60, lateness_s=60)
+    with Embedded(tmp_path, settings) as runner:
+        runner.append(translated(ITEM, RANKING, INTERACTION), at_ms=at_ms + 1000)
+        runner.step(at_ms + 1000)
+        [snapshot] = runner.step(at_ms + 200_000)
+    assert snapshot.rounds == 1
+    assert snapshot.theta_array[0] > 0

@@ -52,6 +52,11 @@ def test_a_list_is_drawn_with_the_chances_it_says(bucket, request_):
     temperature = bucket.temperature * request_.explore
     found = propensities(scores, rows, temperature=temperature, shortlist=bucket.shortlist)
     np.testing.assert_allclose(shown.propensities, found, rtol=1e-9)
+    if request_.items is None:
+        assert shown.candidates is None  # all that is held, which the catalogue's version tells
+    else:
+        assert shown.candidates.items.tolist() == items.tolist()
+        assert len(shown.candidates.contexts) == len(items)
 
 
 def test_without_exploring_the_best_list_is_shown_but_lots_stay_lots():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from ranking import Client, serving, write_npz
 
+from streams.rank.job import ServiceOptions
 from streams.settings import Bucket, Settings
 
 BUCKETS = {
@@ -83,3 +84,27 @@ def test_the_interface_describes_what_is_there(settings_for, tmp_path):
         figures = client.get("/metrics").found
         assert 'glimpse_serve_answers_total{path="/rank",status="200"} 1.0' in figures
         assert client.get("/items").found["catalogue"]["items"] == 400
+
+
+ONE = {"c2ucb": BUCKETS["c2ucb"]}
+
+
+def test_a_full_queue_is_said_and_counted(settings_for, tmp_path):
+    with serving(settings_for(buckets=ONE), source=str(tmp_path), catalogue=write_npz(tmp_path / "s.npz")) as server:
+        client, queue = Client(server), server.service.queue
+        queue.most_bytes = 5000
+        shown = [client.post("/rank", {"user": f"u{n}"}) for n in range(20)]
+        assert {said.status for said in shown} == {200}
+        logged = [said.found["logged"] for said in shown]
+        assert logged == sorted(logged, reverse=True)
+        assert 1 < sum(logged) < 10
+        click = {"type": "click", "impression_id": "i", "session_id": "s", "position": 1}
+        said = client.post("/feedback", [click] * 20)
+        assert (said.status, said.headers["Retry-After"]) == (503, "1")
+        queue.most_bytes = queue.waiting_bytes
+        assert client.get("/readyz")[:2] == (503, "too many events wait for Kafka\n")
+        figures = client.get("/metrics").found
+        assert f"glimpse_serve_lists_unlogged_total {20 - sum(logged)}.0" in figures
+        assert f"glimpse_serve_events_refused_total {40 - sum(logged)}.0" in figures
+        server.service.options = ServiceOptions(log_first=True)
+        assert client.post("/rank", {"user": "u"}).status == 503
