@@ -4,6 +4,7 @@ from learner.evaluate.cascade import cascade_dr
 from learner.evaluate.chain import Browsing
 from learner.evaluate.estimate import Estimate, Interval, NoSupport
 from learner.evaluate.ips import ips
+from learner.evaluate.linear import ubm_linear
 from learner.evaluate.lists import LoggedLists, Policy
 from learner.evaluate.metrics import ctr_set, ctr_sum
 from learner.evaluate.sequential import ubm_ips_sequential
@@ -27,4 +28,5 @@ __all__ = [
     "ubm_dr",
     "ubm_ips",
     "ubm_ips_sequential",
+    "ubm_linear",
 ]

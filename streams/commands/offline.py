@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,10 +28,21 @@ Events = Annotated[
 ]
 From = Annotated[str | None, typer.Option("--from", help="Lists of Glimpse's logs shown from this time on (ISO, UTC)…")]
 To = Annotated[str | None, typer.Option("--to", help="…and before this one.")]
+Truncated = Annotated[
+    bool, typer.Option("--truncated", help="Take samples of Glimpse's logs although their beginning is gone.")
+]
 
 
 def lists_at(
-    place: str, *, events: bool, buckets: list[str] | None, start: str | None, stop: str | None, config: Path | None
+    place: str,
+    *,
+    events: bool,
+    buckets: list[str] | None,
+    start: str | None,
+    stop: str | None,
+    truncated: bool,
+    config: Path | None,
+    candidates: bool = False,
 ) -> Logs:
     """Return the lists of a file, or of what Glimpse has logged; what to know of them is noted."""
     from contextlib import closing
@@ -42,14 +53,18 @@ def lists_at(
     from streams.settings import load
 
     if place != "kafka" and not place.startswith("kafka://") and not Path(place).is_dir():
-        if events or buckets or start or stop:
-            raise CommandError(f"a file has all its lists: --events, a bucket, --from and --to are not for {place}")
+        if events or buckets or start or stop or truncated:
+            raise CommandError(
+                f"a file has all its lists: --events, a bucket, --from, --to and --truncated are not for {place}"
+            )
         return read_logs(Path(place))
     choice = ListChoice(
         events=events,
         buckets=tuple(buckets or ()),
         from_ms=None if start is None else parse_time(start),
         to_ms=None if stop is None else parse_time(stop),
+        truncated=truncated,
+        candidates=candidates,
     )
     settings = with_buckets(config) if events else load(config)
     with closing(open_source(place, settings)) as source:
@@ -75,6 +90,7 @@ class EstimatorName(StrEnum):
 
     ubm_ips = "ubm-ips"
     ubm_dr = "ubm-dr"
+    ubm_linear = "ubm-linear"
     ubm_ips_sequential = "ubm-ips-sequential"
     ips = "ips"
     position_ips = "position-ips"
@@ -96,6 +112,7 @@ def fit(
     events: Events = False,
     start: From = None,
     stop: To = None,
+    truncated: Truncated = False,
     config: Config = None,
 ) -> None:
     """Learn from logged lists how users browse: the examination table, and which click model fits best.
@@ -107,7 +124,9 @@ def fit(
 
     from streams.offline import read_logs, run_fit
 
-    lists = lists_at(logs, events=events, buckets=bucket, start=start, stop=stop, config=config)
+    chosen: dict[str, Any] = {"events": events, "buckets": bucket, "start": start, "stop": stop}
+    chosen["truncated"] = truncated
+    lists = lists_at(logs, config=config, **chosen)
     others = None if held_out is None else read_logs(held_out)
     run_fit(lists, model=model.value, out=out, held_out=others, picture=picture, console=Console())
 
@@ -116,7 +135,10 @@ def fit(
 def evaluate(
     logs: LogPlace,
     policy: Annotated[Path, typer.Option(help="A snapshot file, or a directory of them.")],
-    estimator: Annotated[list[EstimatorName] | None, typer.Option(help="May be repeated; ubm-ips if not said.")] = None,
+    estimator: Annotated[
+        list[EstimatorName] | None,
+        typer.Option(help="May be repeated; else ubm-ips, or ubm-linear where no two lists are alike."),
+    ] = None,
     bucket: Annotated[str | None, typer.Option(help="Whose snapshot, if the directory has several.")] = None,
     table: Annotated[Path | None, typer.Option(help="The examination table; else it is learned from LOGS.")] = None,
     size: Annotated[int | None, typer.Option(min=1, max=50, help="Length of the policy's lists.")] = None,
@@ -135,22 +157,32 @@ def evaluate(
     events: Events = False,
     start: From = None,
     stop: To = None,
+    truncated: Truncated = False,
     config: Config = None,
 ) -> None:
     """Judge a policy on the log of another one: what its lists would have earned, with intervals.
 
-    The candidates of a context are the items that were logged in it. Propensities are taken from the log
-    (propensities, position_propensities) if it has them, and estimated from its frequencies otherwise.
+    A file has a list a line. "items" and "clicks" are needed. "query" names what was asked for: an item counts as the
+    same thing only under the same query. "contexts" has the vector of each item, by which the policy ranks.
+    "candidate_items" and "candidate_contexts" have all that the list was chosen from, those shown included: the policy
+    chooses from the same. Glimpse's own impressions carry them if the service gives them to the EventWriter. Without
+    them it is said what was assumed: all items of a query, or only those shown.
+
+    Where an item's vectors differ between lists (they tell of users), nothing was logged twice: ubm-linear judges by
+    the model that the bandits learn by. Propensities are taken from the log ("propensities", given the items above;
+    "position_propensities") if it has them, and estimated from its frequencies otherwise.
     """
     from rich.console import Console
 
     from streams.offline import EvaluationRequest, chosen_estimators, evaluate_policy, evaluation_json, show_evaluation
 
+    chosen: dict[str, Any] = {"events": events, "buckets": log_bucket, "start": start, "stop": stop}
+    chosen["truncated"] = truncated
     report = evaluate_policy(
         EvaluationRequest(
-            lists_at(logs, events=events, buckets=log_bucket, start=start, stop=stop, config=config),
+            lists_at(logs, config=config, candidates=True, **chosen),
             policy,
-            chosen_estimators([each.value for each in estimator or [EstimatorName.ubm_ips]]),
+            chosen_estimators([each.value for each in estimator or ()]),
             bucket=bucket,
             table=table,
             size=size,

@@ -25,6 +25,7 @@ from learner.evaluate import (
     ubm_dr,
     ubm_ips,
     ubm_ips_sequential,
+    ubm_linear,
 )
 from learner.evaluate.estimate import ASYMPTOTIC, Metric
 from learner.evaluate.units import Unit
@@ -36,6 +37,7 @@ from streams.offline.policy import Replay
 ESTIMATORS: Final[dict[str, Unit]] = {
     "ubm-ips": "items",
     "ubm-dr": "items",
+    "ubm-linear": "items",
     "ubm-ips-sequential": "items",
     "ips": "lists",
     "position-ips": "positions",
@@ -83,6 +85,13 @@ def judge(
     if estimator not in ESTIMATORS:
         raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}; got {estimator!r}")
     notes = list(found.notes) if ESTIMATORS[estimator] != "items" else []
+    if estimator == "ubm-linear" or (ESTIMATORS[estimator] != "items" and logs.propensities is not None):
+        found = found.by_request(logs)
+    elif found.personal and found.requests is not None and ESTIMATORS[estimator] == "items":
+        raise LogError(
+            f"{logs.name}: an item's vectors differ between lists, so what {estimator} weighs was never logged twice; "
+            "take ubm-linear, or ips where lists were drawn"
+        )
     if examination is None and (estimator.startswith("ubm") or estimator == "cascade-dr"):
         examination = UBM().fit(**columns(logs, np.ones(len(logs), dtype=np.bool_))).examination
         notes.append("the examination table was learned from this log; give one that was learned before with --table")
@@ -124,6 +133,11 @@ def _estimate(
         )
     if examination is None:
         raise ValueError(f"{estimator} needs an examination table")
+    if estimator == "ubm-linear":
+        if found.vectors is None or logs.contexts is None:
+            raise LogError(f"{logs.name} has no vectors that ubm-linear could learn from")
+        vectors = {"contexts": logs.contexts, "policy_contexts": found.vectors}
+        return ubm_linear(log, policy, examination=examination, metric=metric, interval=interval, **vectors)
     if estimator == "ubm-ips-sequential":
         drawn = interval if interval.draws else replace(interval, draws=200)
         return ubm_ips_sequential(log, policy, examination=examination, metric=metric, interval=drawn)

@@ -14,7 +14,7 @@ from rich.table import Table
 from learner.evaluate import Estimate, Interval
 from streams.offline.judge import ESTIMATORS, Judgement, Options, judge, logged
 from streams.offline.logs import LogError, Logs
-from streams.offline.policy import read_snapshot, replay
+from streams.offline.policy import Draw, read_snapshot, replay
 from streams.parameters import name_of
 from streams.settings import ExaminationError, read_examination
 
@@ -29,7 +29,7 @@ class EvaluationRequest:
 
     logs: Logs
     policy: Path
-    estimators: tuple[str, ...] = ("ubm-ips",)
+    estimators: tuple[str, ...] = ()  # none: ubm-ips, or ubm-linear where no two lists are alike
     bucket: str | None = None
     table: Path | None = None
     size: int | None = None
@@ -48,6 +48,7 @@ class EvaluationReport:
     policy: str
     lists: int
     contexts: int
+    assumes: str  # what the candidates were taken to be; nothing if the log says so
     logged: dict[str, tuple[float, float, float]]
     verdicts: list[Judgement]
     failed: dict[str, str]
@@ -62,9 +63,10 @@ def evaluate_policy(request: EvaluationRequest) -> EvaluationReport:
             request.clip, request.normalise, Interval(level=request.level, draws=request.draws, seed=request.seed)
         )
         table = None if request.table is None else read_examination(request.table)
-        found = replay(logs, snapshot, size=request.size, temperature=request.temperature, seed=request.seed)
+        found = replay(logs, snapshot, Draw(request.size, request.temperature, seed=request.seed))
         verdicts, failed = [], {}
-        for name in request.estimators:
+        usual = "ubm-linear" if found.personal and found.requests is not None else "ubm-ips"
+        for name in request.estimators or (usual,):
             try:
                 verdicts.append(judge(logs, found, estimator=name, examination=table, options=options))
             except LogError as error:
@@ -72,7 +74,13 @@ def evaluate_policy(request: EvaluationRequest) -> EvaluationReport:
         if not verdicts:
             raise LogError("; ".join(failed.values()))
         return EvaluationReport(
-            name_of(snapshot), len(logs), found.contexts, logged(found.log, options.interval), verdicts, failed
+            name_of(snapshot),
+            len(logs),
+            found.contexts,
+            found.assumes,
+            logged(found.log, options.interval),
+            verdicts,
+            failed,
         )
     except ExaminationError as error:
         raise EvaluateError(f"{request.table} {error}") from error
@@ -99,6 +107,8 @@ def show_evaluation(report: EvaluationReport, console: Console) -> None:
         spans = [cells.get(metric, "cannot tell") for metric in ("sum", "set")]
         table.add_row(verdict.estimator, *spans, f"{first.effective_lists:.0f}", f"{first.unsupported:.0%}")
     console.print(table)
+    if report.assumes:
+        console.print(f"assumed: {report.assumes}", markup=False, highlight=False)
     for source in dict.fromkeys(verdict.estimates[0].propensities for verdict in report.verdicts):
         names = [verdict.estimator for verdict in report.verdicts if verdict.estimates[0].propensities == source]
         console.print(f"propensities of {', '.join(names)}: {source}", markup=False, highlight=False)
@@ -116,6 +126,7 @@ def evaluation_json(report: EvaluationReport) -> str:
             "policy": report.policy,
             "lists": report.lists,
             "contexts": report.contexts,
+            "assumes": report.assumes,
             "logged": {
                 f"ctr_{metric}": dict(zip(("value", "low", "high"), numbers, strict=True))
                 for metric, numbers in report.logged.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from learner.browsing import MAX_POSITIONS
 from schemas.json_text import parse_json
+from streams.offline.candidates import CandidateLists
 
 NOTHING: Final = -1  # the item number of a place beyond a list's end
 NEEDED: Final = ("items", "clicks")
 PER_LIST: Final = ("session", "query")
 PER_ROW: Final = ("contexts", "propensities", "position_propensities")
-COLUMNS: Final = (*PER_LIST, *NEEDED, *PER_ROW)
+CANDIDATES: Final = ("candidate_items", "candidate_contexts")
+COLUMNS: Final = (*PER_LIST, *NEEDED, *PER_ROW, *CANDIDATES)
 LARGEST_ID: Final = 2**63
 
 
@@ -44,6 +46,8 @@ class Logs:
     contexts: NDArray[np.float32] | None  # (n, K, d), 0 beyond a list's end
     propensities: NDArray[np.float64] | None  # (n, K) chance of the item here, given those above
     position_propensities: NDArray[np.float64] | None  # (n, K) chance of the item here, whatever stood above
+    candidates: CandidateLists | None = None  # what each list was chosen from; None: not said
+    names: list[str] | None = None  # of the lists, where they stand in no file
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -55,6 +59,8 @@ class Logs:
 
     def place(self, row: int) -> str:
         """Return where people find a list."""
+        if self.names is not None:
+            return f"list {self.names[row]!r} on {self.name}"
         return f"{self.name} line {self.lines[row]}"
 
 
@@ -63,7 +69,8 @@ def read_logs(path: Path) -> Logs:
 
     ``items`` (ids, best first) and ``clicks`` (a number for each, 0 for none) are needed. ``session``, ``query``,
     ``contexts`` (a vector for each item), ``propensities`` and ``position_propensities`` are taken if every line has
-    them: the chance that an item was put where it stood, given the items above, and whatever stood above.
+    them: the chance that an item was put where it stood, given the items above, and whatever stood above; so are
+    ``candidate_items`` and ``candidate_contexts``, all that a list was chosen from.
     """
     found = list(_lists(path))
     if not found:
@@ -78,7 +85,10 @@ def read_logs(path: Path) -> Logs:
             )
     sizes = np.array([len(each["items"]) for each in lists])
     shown = np.arange(sizes.max()) < sizes[:, None]
-    items, item_ids = _numbered([item for each in lists for item in each["items"]])
+    chosen_from = "candidate_items" in lists[0]
+    named = ("items", "candidate_items") if chosen_from else ("items",)
+    numbered, item_ids = _numbered([item for key in named for each in lists for item in each[key]])
+    items, others = numbered[: sizes.sum()], numbered[sizes.sum() :]
     clicks = [click for each in lists for click in each["clicks"]]
     queries, query_ids = _numbered([each["query"] for each in lists]) if "query" in lists[0] else (None, [])
     return Logs(
@@ -98,7 +108,14 @@ def read_logs(path: Path) -> Logs:
             key: _spread(shown, np.concatenate([each[key] for each in lists]), 1.0) if key in lists[0] else None
             for key in ("propensities", "position_propensities")
         },
+        candidates=_candidates(lists, others) if chosen_from else None,
     )
+
+
+def _candidates(lists: Sequence[Mapping[str, Any]], numbers: NDArray[np.int64]) -> CandidateLists:
+    ends = np.cumsum([len(each["candidate_items"]) for each in lists])[:-1]
+    has = "candidate_contexts" in lists[0]
+    return CandidateLists.of(np.split(numbers, ends), [each["candidate_contexts"] for each in lists] if has else None)
 
 
 def _lists(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -172,7 +189,25 @@ def _check(found: Any, kind: type | None, dim: int | None) -> tuple[type, int | 
             found[key] = _array(key, found[key], np.float64, len(items), 1)
             if not ((found[key] > 0) & (found[key] <= 1)).all():
                 raise LogError(f"{key!r} must be chances above 0 and up to 1, as these items were shown")
+    _check_candidates(found, kind, dim)
     return kind, dim
+
+
+def _check_candidates(found: dict[str, Any], kind: type, dim: int | None) -> None:
+    candidates = found.get("candidate_items")
+    if candidates is None:
+        if "candidate_contexts" in found:
+            raise LogError("has 'candidate_contexts' without 'candidate_items'")
+        return
+    if not isinstance(candidates, list) or any(type(each) is not kind for each in candidates):
+        raise LogError(f"'candidate_items' must be a list of ids like those in 'items', got {_short(candidates)}")
+    if missing := [item for item in found["items"] if item not in candidates]:
+        raise LogError(f"item {_short(missing[0])} was shown, but is not in 'candidate_items'")
+    if "candidate_contexts" in found:
+        vectors = _array("candidate_contexts", found["candidate_contexts"], np.float32, len(candidates), 2)
+        if dim is not None and vectors.shape[1] != dim:
+            raise LogError(f"'candidate_contexts' has vectors of {vectors.shape[1]} numbers, 'contexts' of {dim}")
+        found["candidate_contexts"] = vectors
 
 
 def _array(key: str, values: Any, dtype: type[np.floating[Any]], rows: int, dimensions: int) -> NDArray[Any]:

@@ -168,6 +168,7 @@ def test_people_and_programs_read_the_same(files):
     show_evaluation(report, console)
     said = console.file.getvalue()
     assert "u@1.7 on 3000 logged lists in 1 contexts" in said
+    assert "assumed: log.jsonl does not say what each list was chosen from" in " ".join(said.split())
     assert "…" not in said  # it fits a terminal of 80 columns
     assert "Σ w[k, k′] / lists" in " ".join(said.split())  # brackets are no markup
     found = json.loads(evaluation_json(report))

@@ -52,12 +52,17 @@ def day(folder):
             ended.append({"items": items[:rendered], "clicks": rewards.tolist(), "bucket": bucket})
         at_ms = END_MS + 300_000
         loop.append([click for clicks in later.values() for click in clicks], at_ms=at_ms)
-        for number in range(3):  # what moves the clocks of both logs past the horizon of all that is asked for
-            ids = {"impression_id": f"z{number}", "session_id": f"z{number}"}
-            shown = impression_of([1], [[0.1, 0.1]], bucket="a", user_id="u", shown_at_ms=at_ms + 900_000, **ids)
-            loop.append([shown, click_of(position=1, clicked_at_ms=at_ms + 900_000, **ids)], at_ms=at_ms + 900_000)
-        loop.step(now_ms=at_ms + 900_000)
+        move_clocks(loop, at_ms + 900_000)
     return ended
+
+
+def move_clocks(loop, at_ms, dim=2):
+    """Let three sessions write to both logs, so that their clocks pass the horizon of all that is asked for."""
+    for number in range(3):
+        ids = {"impression_id": f"z{number}-{at_ms}", "session_id": f"z{number}"}
+        shown = impression_of([1], np.full((1, dim), 0.1), bucket="a", user_id="u", shown_at_ms=at_ms, **ids)
+        loop.append([shown, click_of(position=1, clicked_at_ms=at_ms, **ids)], at_ms=at_ms)
+    loop.step(now_ms=at_ms)
 
 
 def write_lines(file, lists):
@@ -123,15 +128,18 @@ def samples_log(folder, batches, *, first_offset=0):
     return ArchiveSource(archive)
 
 
-def test_a_log_without_its_beginning_is_said(tmp_path):
+def test_a_log_without_its_beginning_is_taken_only_when_told(tmp_path):
     batch, _ = make_batch("a", 6, seed=1)
     there = replace(batch, signs=np.ones(6, np.int8).tobytes())
     gone, _ = make_batch("a", 2, seed=2)
     gone = replace(gone, impression_ids=["x", "y"], signs=np.full(2, -1, np.int8).tobytes())
     taken = replace(there, signs=np.full(6, -1, np.int8).tobytes())
     source = samples_log(tmp_path / "log", [there, gone], first_offset=7)
-    logs, notes = read_own_logs(source, Settings(), ListChoice())
+    with pytest.raises(LogError, match=r"begins at offset 7: .*; --truncated takes what is left"):
+        read_own_logs(source, Settings(), ListChoice())
+    logs, notes = read_own_logs(source, Settings(), ListChoice(truncated=True))
     assert len(logs) == 6
+    assert logs.place(2) == f"list 'i2' on {source.where()}"
     assert notes == [
         f"samples 0 on {source.where()} begins at offset 7: what was before is gone, or was not archived",
         "2 lists were taken back or corrected that the log does not hold",
@@ -146,3 +154,63 @@ def test_options_of_own_logs_are_refused_for_a_file(tmp_path):
     file = write_lines(tmp_path / "lists.jsonl", [{"items": [1], "clicks": [0]}])
     done = CliRunner().invoke(cli, ["fit", str(file), "--bucket", "a"])
     assert "a file has all its lists" in str(done.exception)
+
+
+def test_events_are_judged_by_the_rules_of_their_time(tmp_path):
+    """A bucket that had longer lists then: what was accepted stays, and what is refused today was judged otherwise."""
+    rules = {name: value for name, value in RULES.items() if name != "buckets"}
+    first, second = (
+        Settings(**rules, buckets={"a": Bucket("a", "c2ucb", dim=1, positions=size, epoch=epoch)})
+        for epoch, size in ((1, 4), (2, 2))
+    )
+    for settings, number in ((first, 0), (second, 1)):
+        with Embedded(tmp_path / "loop", settings) as loop:
+            at_ms = (1 + number) * 2_000_000
+            for size in (2, 4):
+                ids = {"impression_id": f"i{number}-{size}", "session_id": f"s{size}"}
+                shown = impression_of(
+                    range(size), np.zeros((size, 1)), bucket="a", user_id="", shown_at_ms=at_ms, **ids
+                )
+                loop.append([shown], at_ms=at_ms)
+            move_clocks(loop, at_ms + 900_000, dim=1)
+    source = ArchiveSource(Archive.open(tmp_path / "loop"))
+    names = {}
+    for events in (False, True):
+        found, notes = read_own_logs(source, second, ListChoice(events=events, to_ms=4_100_000))
+        names[events] = found.names
+        assert not any("other rules" in note for note in notes)
+    assert names[True] == names[False]
+    assert {"i0-4", "i1-2"} <= set(names[True])
+    assert "i1-4" not in names[True]
+
+
+def test_candidates_come_from_the_impressions_of_the_lists(tmp_path):
+    random, shown = np.random.default_rng(3), []
+    settings = Settings(**RULES)
+    with Embedded(tmp_path / "loop", settings) as loop:
+        for number in range(6):
+            vectors = random.uniform(-0.5, 0.5, (9, 2)).astype(np.float32)
+            more = {"candidate_items": np.arange(9) + number, "candidate_contexts": vectors} if number else {}
+            drawn = {"propensities": [0.5, 0.25]} if number != 3 else {}
+            ids = {"impression_id": f"i{number}", "session_id": f"s{number}", "bucket": "a", "user_id": "u"}
+            at_ms = 1000 * (number + 1)
+            shown.append(impression_of([number, number + 1], vectors[:2], shown_at_ms=at_ms, **ids, **more, **drawn))
+            loop.append([shown[-1]], at_ms=at_ms)
+        move_clocks(loop, 1_000_000)
+    source = ArchiveSource(Archive.open(tmp_path / "loop"))
+    for events in (False, True):
+        plain, _ = read_own_logs(source, settings, ListChoice(events=events, to_ms=9000))
+        assert plain.candidates is None
+        assert plain.propensities is None, "one list was not drawn"
+        found, notes = read_own_logs(source, settings, ListChoice(events=events, to_ms=9000, candidates=True))
+        assert found.names == [f"i{number}" for number in range(1, 6)]
+        assert notes == [
+            "1 of 6 lists do not say what they were chosen from with its contexts, or their impressions are gone: they "
+            "are left out"
+        ]
+        for row, event in enumerate(shown[1:]):
+            part = found.candidates.row(row)
+            ids = [found.item_ids[item] for item in found.candidates.items[part]]
+            assert ids == event.candidate_items_array.tolist()
+            np.testing.assert_array_equal(found.candidates.contexts[part], event.candidate_contexts_array)
+            assert [found.item_ids[item] for item in found.items[row]] == event.items_array.tolist()
