@@ -36,7 +36,8 @@ class _OpenClick:
 
 
 @lru_cache(maxsize=4096)  # one snapshot ranks many lists
-def _ranked_by(tail: bytes) -> tuple[int, int]:
+def ranked_by(tail: bytes) -> tuple[int, int]:
+    """Return the version of the snapshot that ranked a list, from the last bytes of its impression."""
     walk = Walk(tail, 0)
     version = walk.varint32(), walk.varint()
     if walk.at != len(tail):
@@ -51,7 +52,7 @@ def read_impression(data: bytes, start: int) -> Impression | None:
         return None
     record, at = found
     try:
-        record.ranked_by_epoch, record.ranked_by_offset = _ranked_by(data[at:])
+        record.ranked_by_epoch, record.ranked_by_offset = ranked_by(data[at:])
     except (IndexError, SchemaError):
         return None
     record.split_version = record.catalogue = ""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learner.samples import NO_ITEM
+from schemas.impression_columns import ImpressionColumns
 from schemas.records import Impression
 from streams.events.sizes import (
     CANDIDATES_BYTES,
@@ -106,52 +107,54 @@ class Acceptance:
         """
         return cls({one[0]: Limits(*one) for one in found["buckets"]}, future_ms=found["future_ms"])
 
+    def refusals(self, impressions: Sequence[Impression], timestamps: NDArray[np.int64]) -> dict[int, str]:
+        """Return why some impressions are refused, by index."""
+        return self.judge(ImpressionColumns.of(impressions), timestamps, dict(enumerate(impressions)))[1]
+
     def judge(
-        self, impressions: Sequence[Impression], shown_at: NDArray[np.int64], timestamps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
-        """Return the bucket number and the size of each impression, and why some are refused, by index."""
-        find = self._number.get
-        bucket = np.array([find(impression.bucket, UNKNOWN) for impression in impressions], np.int64)
-        size = np.array([len(impression.items) for impression in impressions], np.int64) >> 3
-        rendered = np.array([impression.rendered for impression in impressions], np.int64)
-        context_bytes = np.array([len(impression.contexts) for impression in impressions], np.int64)
-        bad = (bucket == UNKNOWN) | (size > self._longest[bucket]) | (context_bytes != size * self._row_bytes[bucket])
-        bad |= (rendered < 1) | (rendered > size) | (shown_at > timestamps + self.future_ms)
-        id_chars = np.array([len(impression.impression_id) for impression in impressions])
+        self, lists: ImpressionColumns, timestamps: NDArray[np.int64], events: Mapping[int, Impression]
+    ) -> tuple[NDArray[np.int64], dict[int, str]]:
+        """Return the bucket number of each impression, and why some are refused, by index.
+
+        ``events`` holds those that say more than columns have, and gives any other one that it is asked for.
+        """
+        find, size = self._number.get, lists.size
+        bucket = np.array([find(name, UNKNOWN) for name in lists.buckets], np.int64)
+        bad = (bucket == UNKNOWN) | (size > self._longest[bucket])
+        bad |= lists.context_bytes != size * self._row_bytes[bucket]
+        bad |= (lists.rendered < 1) | (lists.rendered > size) | (lists.shown_at > timestamps + self.future_ms)
+        id_chars = np.fromiter(map(len, lists.ids), np.int64, len(lists.ids))
         for index in np.flatnonzero(id_chars > MAX_ID_BYTES // 4).tolist():  # a character takes up to 4 bytes
-            bad[index] |= len(impressions[index].impression_id.encode()) > MAX_ID_BYTES
-        items = np.frombuffer(b"".join([impression.items for impression in impressions]), "<i8")
-        if len(items) and items.min() == NO_ITEM:
-            bad |= np.add.reduceat(np.append(items == NO_ITEM, False), np.cumsum(size) - size) > 0
-        refused = {
-            index: self._why(impressions[index], int(timestamps[index])) for index in np.flatnonzero(bad).tolist()
-        }
-        self._judge_values(impressions, np.where(bad, UNKNOWN, bucket), size, refused)
-        for index, one in enumerate(impressions):
+            bad[index] |= len(lists.ids[index].encode()) > MAX_ID_BYTES
+        if len(lists.items) and lists.items.min() == NO_ITEM:
+            bad |= np.add.reduceat(np.append(lists.items == NO_ITEM, False), np.cumsum(size) - size) > 0
+        refused = {index: self._why(events[index], int(timestamps[index])) for index in np.flatnonzero(bad).tolist()}
+        self._judge_values(lists, np.where(bad, UNKNOWN, bucket), events, refused)
+        for index, one in events.items():
             noted = one.split_version or one.propensities or one.candidate_items or one.catalogue
             if noted and index not in refused and (wrong := _bad_notes(one)):
                 refused[index] = wrong
-        return bucket, size, refused
+        return bucket, refused
 
     def _judge_values(
         self,
-        impressions: Sequence[Impression],
+        lists: ImpressionColumns,
         bucket: NDArray[np.int64],
-        size: NDArray[np.int64],
+        events: Mapping[int, Impression],
         refused: dict[int, str],
     ) -> None:
         for number, settings in enumerate(self.buckets):
             members = np.flatnonzero(bucket == number)
             if not len(members) or not settings.dim:
                 continue
-            values = np.frombuffer(b"".join([impressions[index].contexts for index in members.tolist()]), "<f4")
-            limit = self._scale[number]
+            chosen = lists.pick(members)
+            values, limit = chosen.contexts, self._scale[number]
             if values.max() <= limit and values.min() >= -limit:  # false for NaN
                 continue
-            starts = np.concatenate(([0], np.cumsum(size[members] * settings.dim)[:-1]))
+            starts = np.concatenate(([0], np.cumsum(chosen.size * settings.dim)[:-1]))
             outside = np.add.reduceat(~(np.abs(values) <= limit), starts)
             for index in members[outside > 0].tolist():
-                refused[index] = _outside(impressions[index], settings)
+                refused[index] = _outside(events[index], settings)
 
     def _why(self, impression: Impression, timestamp_ms: int) -> str:
         number = self._number.get(impression.bucket)

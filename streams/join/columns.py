@@ -6,12 +6,14 @@ columns, and in the join its id and a dictionary entry. Slots are reused, and co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from learner.browsing import previous_click
+from schemas.impression_columns import ImpressionColumns
 from streams.join.batches import ListNote, Lists
 from streams.join.timer_wheel import Slots, TimerWheel
 
@@ -103,38 +105,32 @@ class BucketColumns:
     def put(
         self,
         slots: Slots,
+        lists: ImpressionColumns,
         *,
-        ids: list[str],
-        notes: list[ListNote | None],
-        items: Ints,
-        contexts: NDArray[np.float32],
-        size: Ints,
-        rendered: Ints,
+        notes: Sequence[ListNote | None],
         session: Ints,
-        shown_at: Ints,
         until: Ints,
         offset: Ints,
-        epoch: Ints,
-        ranked_by: Ints,
     ) -> None:
-        """Fill ``slots`` with lists; ``items`` and ``contexts`` hold their rows one after another."""
+        """Fill ``slots`` with lists; without ``notes``, none has one."""
+        size, shown_at = lists.size, lists.shown_at
         if (size == self.positions).all():
-            self.items[slots] = items.reshape(-1, self.positions)
-            self.contexts[slots] = contexts.reshape(len(slots), self.positions, self.dim)  # d may be 0
+            self.items[slots] = lists.items.reshape(-1, self.positions)
+            self.contexts[slots] = lists.contexts.reshape(len(slots), self.positions, self.dim)  # d may be 0
         else:
-            lists, places = np.nonzero(np.arange(self.positions) < size[:, None])
-            self.items[slots[lists], places] = items
-            self.contexts[slots[lists], places] = contexts.reshape(len(lists), self.dim)
+            numbers, places = np.nonzero(np.arange(self.positions) < size[:, None])
+            self.items[slots[numbers], places] = lists.items
+            self.contexts[slots[numbers], places] = lists.contexts.reshape(len(numbers), self.dim)
         self.rewards[slots] = NO_CLICK
-        self.ids[slots] = ids
+        self.ids[slots] = lists.ids
         if any(notes):  # slots are given back without
             for slot, note in zip(slots.tolist(), notes, strict=True):  # numpy would take a tuple apart
                 self.notes[slot] = note
         self.shown_at[slots], self.held_ms[slots], self.offset[slots] = shown_at, until - shown_at, offset
         self.session[slots] = session
         self.size[slots] = size
-        self.extent[slots] = self.rendered[slots] = rendered
-        self.epoch[slots], self.ranked_by[slots] = epoch, ranked_by
+        self.extent[slots] = self.rendered[slots] = lists.rendered
+        self.epoch[slots], self.ranked_by[slots] = lists.epoch, lists.ranked_by
         self.emitted[slots] = False
         self.first_click[slots], self.last_click[slots] = NONE, -1
 

@@ -4,44 +4,92 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.click_columns import ClickColumns, read_clicks
 from schemas.codec import SchemaError, decode
+from schemas.impression_columns import ImpressionColumns, read_impressions
 from schemas.records import Click, Impression
 from streams.events import CANDIDATES_BYTES, MAX_ID_BYTES
 from streams.join.rules import JoinRules
 from streams.logs import LogRecord
 
+LEAST_TOGETHER = 64  # records that are read faster together than one by one
+_COLUMNS: dict[type, Any] = {Impression: ImpressionColumns, Click: ClickColumns}
+_READERS: dict[type, Any] = {Impression: read_impressions, Click: read_clicks}
+
+
+class SingleEvents(dict[int, Any]):
+    """Events by index: those that were read one by one, and any other when it is asked for, which is seldom."""
+
+    def __init__(self, values: Sequence[Any], kind: type[Any]) -> None:
+        super().__init__()
+        self._values, self._kind = values, kind
+
+    def __missing__(self, index: int) -> Any:
+        return decode(self._values[index], self._kind)
+
 
 class Decoded(NamedTuple):
-    """The events of a batch in their order, and why other records are none, by index."""
+    """The events of a batch in columns, single ones of them, which records they are, and why others are none."""
 
-    events: list[Any]
+    columns: Any  # ImpressionColumns or ClickColumns
+    events: SingleEvents
+    kept: list[int] | None  # None for all
     refused: dict[int, str]
 
 
 def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> Decoded:
-    """Decode a batch; what has more than ``most_bytes``, its key included and its candidates apart, is refused."""
+    """Decode a batch; what has more than ``most_bytes``, its key included and its candidates apart, is refused.
+
+    Those of the common kind are read all at once, the others one by one: so some that are bad slow nothing but
+    themselves.
+    """
     values = [record.value for record in records]
-    if None not in values:  # all of a batch at once, unless there is something wrong with it
-        largest = max(map(len, values), default=0)  # type: ignore[arg-type]
-        with suppress(SchemaError):
-            if largest + max((len(record.key or b"") for record in records), default=0) <= most_bytes:
-                return Decoded([decode(value, kind) for value in values], {})  # type: ignore[arg-type]
-    found = Decoded([], {})
-    for index, record in enumerate(records):
-        size = len(record.key or b"") + len(record.value or b"")
+    sizes = [len(record.key or b"") + len(record.value or b"") for record in records]
+    together, found = _read_together(values, sizes, kind, most_bytes)
+    if len(together) == len(values):
+        return Decoded(found, SingleEvents(values, kind), None, {})
+    single, refused = dict[int, Any](), dict[int, str]()
+    for index in np.delete(np.arange(len(values)), together).tolist():
+        size = sizes[index]
         try:
             if size > most_bytes + (CANDIDATES_BYTES if kind is Impression else 0):
                 raise SchemaError(_too_large(size, most_bytes))
-            event = decode(record.value, kind)  # type: ignore[arg-type]  # a tombstone is refused there
+            event = decode(values[index], kind)  # type: ignore[arg-type]  # a tombstone is refused there
             if size > most_bytes and size - _candidate_bytes(event) > most_bytes:
                 raise SchemaError(_too_large(size, most_bytes))
-            found.events.append(event)
+            single[index] = event
         except SchemaError as error:
-            found.refused[index] = str(error)
-    return found
+            refused[index] = str(error)
+    kept = np.delete(np.arange(len(values)), list(refused))
+    events = SingleEvents([values[index] for index in kept.tolist()], kind)
+    places = np.searchsorted(kept, np.fromiter(single, np.int64, len(single)))
+    events.update(zip(places.tolist(), single.values(), strict=True))
+    others = _COLUMNS[kind].of(list(single.values()))
+    columns = found.merged(np.searchsorted(kept, together), others, places) if len(together) else others
+    return Decoded(columns, events, kept.tolist() if refused else None, refused)
+
+
+def _read_together(
+    values: Sequence[bytes | None], sizes: list[int], kind: type[Any], most_bytes: int
+) -> tuple[NDArray[np.int64], Any]:
+    """Return which records are events of the common kind, and their columns."""
+    if len(values) < LEAST_TOGETHER:
+        return np.zeros(0, np.int64), None
+    if max(sizes) <= most_bytes and None not in values:
+        which, found = _READERS[kind](values)
+        return which, found
+    some = [
+        index
+        for index, (value, size) in enumerate(zip(values, sizes, strict=True))
+        if value is not None and size <= most_bytes
+    ]
+    which, found = _READERS[kind]([values[index] for index in some])
+    return np.array(some, np.int64)[which], found
 
 
 def _candidate_bytes(event: Impression | Click) -> int:
@@ -50,6 +98,11 @@ def _candidate_bytes(event: Impression | Click) -> int:
 
 def _too_large(size: int, most_bytes: int) -> str:
     return f"an event of {size} bytes; at most {most_bytes}, the key included and candidates apart"
+
+
+def session_hashes(sessions: Sequence[str]) -> NDArray[np.int64]:
+    """Return 32 bits of each session's hash; of this process alone."""
+    return np.fromiter(map(hash, sessions), np.int64, len(sessions)) & 0xFFFFFFFF
 
 
 def longest_id(click: Click) -> int:

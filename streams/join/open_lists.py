@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.records import Impression
+from schemas.impression_columns import ImpressionColumns
 from streams.events import list_bytes
 from streams.join import batches
+from streams.join.batches import ListNote
 from streams.join.clicks import ANY_SESSION, Clicks
 from streams.join.columns import NONE, BucketColumns
 from streams.join.forgotten import Forgotten
@@ -28,11 +29,10 @@ REFUSED = -1  # in the place of a list's columns
 class Shown(NamedTuple):
     """Impressions in columns, in the order of their log."""
 
-    events: Sequence[Impression]
+    lists: ImpressionColumns
+    notes: Mapping[int, ListNote]  # what some say besides, by index
     columns: Ints  # the number of the columns that each belongs to, or REFUSED
-    size: Ints
     session: Ints  # 32 bits of its hash
-    shown_at: Ints
     offset: Ints
     floor: Ints
     until: Ints  # the floor up to which each holds its id
@@ -79,31 +79,31 @@ class OpenLists:
 
     def hold(self, shown: Shown) -> None:
         """Let impressions hold their ids, whatever else became of them."""
-        for event, until in zip(shown.events, shown.until.tolist(), strict=True):
-            self._held.hold(event.impression_id, until)
+        for name, until in zip(shown.lists.ids, shown.until.tolist(), strict=True):
+            self._held.hold(name, until)
 
     def hold_first(self, shown: Shown) -> None:
         """Let those impressions hold their ids that the first version accepted: no refused one did."""
-        rows = zip(shown.events, shown.columns.tolist(), shown.until.tolist(), shown.floor.tolist(), strict=True)
-        for event, number, until, floor in rows:
-            if number != REFUSED and self._held.until(event.impression_id) < floor:
-                self._held.hold(event.impression_id, until)
+        rows = zip(shown.lists.ids, shown.columns.tolist(), shown.until.tolist(), shown.floor.tolist(), strict=True)
+        for name, number, until, floor in rows:
+            if number != REFUSED and self._held.until(name) < floor:
+                self._held.hold(name, until)
 
     def add(self, shown: Shown, *, refused_hold: bool) -> tuple[list[int], dict[int, str]]:
         """Take in impressions; return which are new lists, and why others are refused for their id.
 
         Unless ``refused_hold``, an impression that was refused leaves its id free, as in the first version.
         """
-        codes = np.full(len(shown.events), REFUSED, np.int64)
+        codes = np.full(len(shown.columns), REFUSED, np.int64)
         for number, columns in enumerate(self._columns):
             members = np.flatnonzero(shown.columns == number)
             if len(members):
                 codes[members] = self._put(columns, shown, members).astype(np.int64) * len(self._columns) + number
         fresh, refused = self._name(shown, codes, refused_hold=refused_hold)
         codes, shown_at, until = (
-            (codes, shown.shown_at, shown.until)
+            (codes, shown.lists.shown_at, shown.until)
             if len(fresh) == len(codes)
-            else (codes[fresh], shown.shown_at[fresh], shown.until[fresh])
+            else (codes[fresh], shown.lists.shown_at[fresh], shown.until[fresh])
         )
         for number, columns in enumerate(self._columns):
             members = np.flatnonzero(codes % len(self._columns) == number)
@@ -114,21 +114,14 @@ class OpenLists:
         return fresh, refused
 
     def _put(self, columns: BucketColumns, shown: Shown, members: Ints) -> Slots:
-        slots, events = columns.reserve(len(members)), [shown.events[index] for index in members.tolist()]
+        slots, lists = columns.reserve(len(members)), shown.lists.pick(members)
         columns.put(
             slots,
-            ids=[event.impression_id for event in events],
-            notes=[batches.note_of(event) for event in events],
-            items=np.frombuffer(b"".join([event.items for event in events]), "<i8"),
-            contexts=np.frombuffer(b"".join([event.contexts for event in events]), "<f4"),
-            size=shown.size[members],
-            rendered=np.array([event.rendered for event in events], np.int64),
+            lists,
+            notes=[shown.notes.get(index) for index in members.tolist()] if shown.notes else (),
             session=shown.session[members],
-            shown_at=shown.shown_at[members],
             until=shown.until[members],
             offset=shown.offset[members],
-            epoch=np.array([event.ranked_by_epoch for event in events], np.int64),
-            ranked_by=np.array([event.ranked_by_offset for event in events], np.int64),
         )
         return slots
 
@@ -137,8 +130,7 @@ class OpenLists:
         fresh: list[int] = []
         refused: dict[int, str] = {}
         repeats: dict[int, list[int]] = {}  # by number of their columns: given back together, each costs the same
-        for index, (event, code) in enumerate(zip(shown.events, codes.tolist(), strict=True)):
-            name = event.impression_id
+        for index, (name, code) in enumerate(zip(shown.lists.ids, codes.tolist(), strict=True)):
             if code != REFUSED:
                 if not some_held or held.until(name) < shown.floor[index]:
                     if remember(name, code) is code:

@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.click_columns import ClickColumns
+from schemas.impression_columns import ImpressionColumns
 from schemas.records import Click, Impression
 from streams.events import MAX_ID_BYTES, Acceptance, list_bytes
+from streams.join.batches import note_of
 from streams.join.checkpoint import Checkpoint
 from streams.join.clicks import ANY_SESSION, Clicks, WaitingClicks
 from streams.join.clock import LogClock, Times
 from streams.join.columns import MOST_HELD_MS
 from streams.join.commit import Commit
-from streams.join.decoding import bad_click, decoded, longest_id
+from streams.join.decoding import Decoded, bad_click, decoded, longest_id, session_hashes
 from streams.join.era_rules import EraRules
 from streams.join.ledger import Ledger
 from streams.join.log_part import NEVER, LogPart
@@ -94,12 +97,13 @@ class SessionJoin:
 
     def _show(self, records: Sequence[LogRecord], times: Times) -> None:
         rules = self.impressions.eras.at(int(times.offset[0]))
-        records, events, times = self._decode(records, Impression, rules, times)
-        if not events:
+        records, found, times = self._decode(records, Impression, rules, times)
+        lists: ImpressionColumns = found.columns
+        if not lists.ids:
             return
-        shown_at = np.array([event.shown_at_ms for event in events], np.int64)
-        bucket, size, refused = rules.accept.judge(events, shown_at, times.stamp)
-        fit = np.ones(len(events), np.bool_)
+        shown_at = lists.shown_at
+        bucket, refused = rules.accept.judge(lists, times.stamp, found.events)
+        fit = np.ones(len(lists.ids), np.bool_)
         fit[list(refused)] = False
         in_time = shown_at >= times.floor
         good = fit & in_time
@@ -107,11 +111,11 @@ class SessionJoin:
         if not rules.first:
             until = np.maximum(until, np.where(good, np.minimum(times.clock, until + MOST_HELD_MS), times.clock))
             for index in refused:
-                if len(events[index].impression_id.encode()) > MAX_ID_BYTES:
+                if len(lists.ids[index].encode()) > MAX_ID_BYTES:
                     until[index] = NEVER  # no impression can ever have this id
         columns = np.where(good, self._numbers[rules.hash][bucket], REFUSED)
-        session = np.array([hash(event.session_id) for event in events], np.int64) & 0xFFFFFFFF
-        shown = Shown(events, columns, size, session, shown_at, times.offset, times.floor, until)
+        notes = {index: note for index, event in found.events.items() if (note := note_of(event)) is not None}
+        shown = Shown(lists, notes, columns, session_hashes(lists.sessions), times.offset, times.floor, until)
         self.impressions.reached(times.offset, until)
         if times.offset[0] < self._resume.lists_from:
             (self._lists.hold_first if rules.first else self._lists.hold)(shown)
@@ -122,7 +126,7 @@ class SessionJoin:
         if not self.rebuilding:  # lists that are overdue go out with the next checkpoint, however many they are
             self._outbox.bytes += int((shown_at[fresh] < self._emitted_before).sum()) * self._list_bytes
         if len(self._waiting):
-            self._match(dict.fromkeys(events[index].impression_id for index in fresh))
+            self._match(dict.fromkeys(lists.ids[index] for index in fresh))
 
     def _refuse_impressions(
         self, records: Sequence[LogRecord], shown: Shown, refused: dict[int, str], too_late: list[int]
@@ -132,7 +136,7 @@ class SessionJoin:
         for index, reason in refused.items():
             self._outbox.refuse(self._topics[0], records[index], reason)
         for index in too_late:
-            past_s = (int(shown.floor[index]) - int(shown.shown_at[index])) / 1000
+            past_s = (int(shown.floor[index]) - int(shown.lists.shown_at[index])) / 1000
             reason = f"too late: its horizon had passed {past_s:g} s before it came"
             self._outbox.refuse(self._topics[0], records[index], reason)
 
@@ -146,30 +150,31 @@ class SessionJoin:
 
     def _click(self, records: Sequence[LogRecord], times: Times) -> None:
         rules = self.clicks.eras.at(int(times.offset[0]))
-        records, events, times = self._decode(records, Click, rules, times)
-        if not events:
+        records, found, times = self._decode(records, Click, rules, times)
+        taps: ClickColumns = found.columns
+        if not taps.ids:
             return
         # A time before all times is no other; so sums of it do not overflow.
-        clicked_at = np.clip(np.array([event.clicked_at_ms for event in events], np.int64), NEVER, None)
+        clicked_at = np.clip(taps.clicked_at, NEVER, None)
         bad = clicked_at > times.stamp + rules.accept.future_ms
         clicks = Clicks(
             list(records),
-            [event.impression_id for event in events],
-            np.array([ANY_SESSION if rules.first else hash(event.session_id) & 0xFFFFFFFF for event in events]),
-            np.array([event.position for event in events], np.int64),
-            np.array([event.reward for event in events], np.float64),
+            taps.ids,
+            np.full(len(taps.ids), ANY_SESSION) if rules.first else session_hashes(taps.sessions),
+            taps.position,
+            taps.reward,
             clicked_at,
             np.where(bad, clicked_at, clicked_at + rules.accept.future_ms),
             times.offset,
             times.floor,
         )
         bad |= (clicks.position < 1) | ~((clicks.reward >= 0) & (clicks.reward < np.inf))
-        if not rules.first and max(map(len, clicks.ids)) + max(len(e.session_id) for e in events) > MAX_ID_BYTES // 4:
-            bad |= np.array([longest_id(event) > MAX_ID_BYTES for event in events])
+        if not rules.first and max(map(len, taps.ids)) + max(map(len, taps.sessions)) > MAX_ID_BYTES // 4:
+            bad |= np.array([longest_id(found.events[index]) > MAX_ID_BYTES for index in range(len(taps.ids))])
         if bad.any():
             self.ledger.dead_clicks += int(bad.sum())
             for index in np.flatnonzero(bad).tolist():
-                reason = bad_click(events[index], int(times.stamp[index]), rules)
+                reason = bad_click(found.events[index], int(times.stamp[index]), rules)
                 self._outbox.refuse(self._topics[1], records[index], reason)
             clicks = clicks.pick(~bad)
         self._offer(clicks)
@@ -316,18 +321,17 @@ class SessionJoin:
 
     def _decode(
         self, records: Sequence[LogRecord], kind: type[Any], rules: JoinRules, times: Times
-    ) -> tuple[Sequence[LogRecord], list[Any], Times]:
+    ) -> tuple[Sequence[LogRecord], Decoded, Times]:
         found = decoded(records, kind, rules.most_bytes)
-        if not found.refused:
-            return records, found.events, times
+        if found.kept is None:
+            return records, found, times
         if kind is Click:
             self.ledger.dead_clicks += len(found.refused)
         else:
             self.ledger.dead_impressions += len(found.refused)
         for index, reason in found.refused.items():
             self._outbox.refuse(self._topics[kind is Click], records[index], reason)
-        kept = np.delete(np.arange(len(records)), list(found.refused)).tolist()
-        return [records[index] for index in kept], found.events, times.pick(kept)
+        return [records[index] for index in found.kept], found, times.pick(found.kept)
 
     def _end_rebuild(self) -> None:
         """Once all that was processed has been read again, stand where the commit says, and go on."""

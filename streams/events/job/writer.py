@@ -192,7 +192,7 @@ class EventWriter:
         """Refuse here what the join would refuse as a dead letter (time apart, which only the broker knows)."""
         if self._rules is not None:
             at_ms = np.array([event.shown_at_ms])
-            if refused := self._rules.judge([event], at_ms, at_ms)[2]:
+            if refused := self._rules.refusals([event], at_ms):
                 raise ValueError(refused[0])
 
     def _now_ms(self) -> int:

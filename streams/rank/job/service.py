@@ -129,8 +129,8 @@ class RankService:
                 await asyncio.sleep(0)
         shown = [(number, event) for number, event in events if isinstance(event, Impression)]
         if shown:
-            at_ms = np.array([event.shown_at_ms for _, event in shown])
-            refused = self._rules.judge([event for _, event in shown], at_ms, np.full(len(at_ms), self.now_ms()))[2]
+            now_ms = np.full(len(shown), self.now_ms())
+            refused = self._rules.refusals([event for _, event in shown], now_ms)
             errors |= {shown[index][0]: reason for index, reason in refused.items()}
         taken = [event for number, event in events if number not in errors]
         if taken:

@@ -1,0 +1,135 @@
+"""Impressions in columns: many payloads read at once, where they are of the common kind.
+
+That is what ``schemas.fast`` takes its short cut for, with ids of ASCII; anything else, good or bad, is left to be read
+one by one. What is read here is held to the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.fast import ranked_by
+from schemas.known import PLAIN, writer_of
+from schemas.payloads import Payloads
+from schemas.records import Impression
+from schemas.strict import SchemaError
+
+Ints = NDArray[np.int64]
+_HEADER = writer_of(PLAIN[Impression]).header
+
+
+class ImpressionColumns(NamedTuple):
+    """Impressions, an entry for each in every column but two, which hold the rows of one list after another."""
+
+    ids: list[str]
+    sessions: list[str]
+    buckets: list[str]
+    shown_at: Ints
+    rendered: Ints
+    epoch: Ints
+    ranked_by: Ints
+    size: Ints  # items of each list
+    context_bytes: Ints
+    items: NDArray[np.int64]
+    contexts: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, events: Sequence[Impression]) -> ImpressionColumns:
+        """Return impressions that were read one by one as columns."""
+
+        def numbers(values: Iterable[int]) -> Ints:
+            return np.array(list(values), np.int64)
+
+        return cls(
+            [event.impression_id for event in events],
+            [event.session_id for event in events],
+            [event.bucket for event in events],
+            numbers(event.shown_at_ms for event in events),
+            numbers(event.rendered for event in events),
+            numbers(event.ranked_by_epoch for event in events),
+            numbers(event.ranked_by_offset for event in events),
+            numbers(event.size for event in events),
+            numbers(len(event.contexts) for event in events),
+            np.frombuffer(b"".join([event.items for event in events]), "<i8"),
+            np.frombuffer(b"".join([event.contexts for event in events]), "<f4"),
+        )
+
+    def pick(self, which: Ints) -> ImpressionColumns:
+        """Return the impressions at these indices, in their order."""
+        if len(which) == len(self.ids):
+            return self
+        chosen, indices = np.zeros(len(self.ids), np.bool_), which.tolist()
+        chosen[which] = True
+        columns: list[Any] = [[column[index] for index in indices] for column in self[:3]]
+        columns += [column[which] for column in self[3:9]]
+        columns.append(self.items[np.repeat(chosen, self.size)])
+        columns.append(self.contexts[np.repeat(chosen, self.context_bytes >> 2)])
+        return ImpressionColumns(*columns)
+
+    def merged(self, own: Ints, others: ImpressionColumns, theirs: Ints) -> ImpressionColumns:
+        """Return the impressions of both, each at the index that is given for it."""
+        order = np.argsort(np.concatenate((own, theirs)), kind="stable")
+        pairs: list[Any] = list(zip(self, others, strict=True))
+        columns: list[Any] = []
+        for mine, yours in pairs[:3]:
+            both = [*mine, *yours]
+            columns.append([both[index] for index in order.tolist()])
+        columns += [np.concatenate(pair)[order] for pair in pairs[3:9]]
+        columns.append(_reordered(pairs[9], (self.size, others.size), order))
+        columns.append(_reordered(pairs[10], (self.context_bytes >> 2, others.context_bytes >> 2), order))
+        return ImpressionColumns(*columns)
+
+
+def _reordered(rows: tuple[NDArray[Any], NDArray[Any]], sizes: tuple[Ints, Ints], order: Ints) -> NDArray[Any]:
+    """Return the rows of lists of these sizes in another order of the lists."""
+    sizes_now, together = np.concatenate(sizes), np.concatenate(rows)
+    starts = (np.cumsum(sizes_now) - sizes_now)[order]
+    steps = np.arange(len(together)) - np.repeat(np.cumsum(sizes_now[order]) - sizes_now[order], sizes_now[order])
+    return together[np.repeat(starts, sizes_now[order]) + steps]
+
+
+def read_impressions(values: Sequence[bytes]) -> tuple[Ints, ImpressionColumns]:
+    """Return the impressions of the common kind in columns, and which of the payloads they are."""
+    walk = Payloads(values, _HEADER)
+    impression_id, session, bucket, _ = (walk.skip(walk.small()) for _ in range(4))
+    head_stop = walk.at
+    shown_at = walk.time()
+    width = walk.medium()
+    items = walk.skip(width >> 1)
+    size = walk.medium()
+    contexts = walk.skip(size >> 1)
+    rendered = walk.small()
+    # widths are zigzagged, so twice the bytes: 16 for an item, 8 for a float of each item
+    walk.common &= (width & 15 == 0) & (width > 0) & (size % np.maximum(width >> 1, 1) == 0) & (walk.at < walk.stop)
+    which = np.flatnonzero(walk.common)
+    tails = walk.slices((walk.at, walk.stop), which)
+    versions = {tail: _version(tail) for tail in set(tails)}
+    heads = walk.slices((walk.head, head_stop), which)
+    if not b"".join(heads).isascii() or None in versions.values():
+        good = [versions[tail] is not None and head.isascii() for tail, head in zip(tails, heads, strict=True)]
+        which, tails = which[good], [tail for tail, kept in zip(tails, good, strict=True) if kept]
+    ranked: Any = np.array([versions[tail] for tail in tails], np.int64).reshape(-1, 2)
+    return which, ImpressionColumns(
+        walk.strings(impression_id, which),
+        walk.strings(session, which),
+        walk.strings(bucket, which),
+        shown_at[which],
+        rendered[which],
+        ranked[:, 0],
+        ranked[:, 1],
+        width[which] >> 4,
+        size[which] >> 1,
+        np.frombuffer(walk.block(items, which), "<i8"),
+        np.frombuffer(walk.block(contexts, which), "<f4"),
+    )
+
+
+def _version(tail: bytes) -> tuple[int, int] | None:
+    try:
+        return ranked_by(tail)
+    except (IndexError, SchemaError):
+        return None
