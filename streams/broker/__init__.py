@@ -2,6 +2,7 @@
 
 from streams.broker.clients import admin, admin_client, consumer, producer, transactional
 from streams.broker.job_log import log_of_job
+from streams.broker.job_memory import JobMemory
 from streams.broker.kafka_broker import KafkaBroker
 from streams.broker.partitioner import partition_of
 from streams.broker.port import (
@@ -32,6 +33,7 @@ __all__ = [
     "GroupConsumer",
     "GroupOffset",
     "JobClocks",
+    "JobMemory",
     "KafkaBroker",
     "LogConsumer",
     "TopicsError",

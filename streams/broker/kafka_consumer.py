@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from streams.broker.clients import consumer, end_joining, hand_out_parked
 from streams.broker.lean_records import read_lean
 from streams.broker.port import Fetched, GroupOffset
 from streams.settings import Settings
+
+log = logging.getLogger(__name__)
 
 ANSWER_MS = 10_000  # for one question to the broker
 COMMITTED_MS = 30_000  # a transaction that another worker left open holds its offsets back until it times out
@@ -82,7 +85,9 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
             session_timeout_ms=SESSION_MS,
             metadata_max_age_ms=METADATA_MS,
         )
-        self._moved = False
+        self._moved, self._generation = False, -1
+        for topic in topics:  # a leader of the group that does not know them yet would assign nothing to anybody
+            self._consumer.partitions_for_topic(topic)
         self._consumer.subscribe(list(topics), listener=self)
 
     # Kafka calls these two on its own thread, which also sends the heartbeats: they only take notes.
@@ -124,7 +129,13 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
         """
         member = self._consumer.group_metadata()
         joining = self._consumer._coordinator.rejoining
-        return member if member.generation_id >= 0 and not joining else None
+        if member.generation_id < 0 or joining:
+            return None
+        if member.generation_id != self._generation:
+            self._generation = member.generation_id
+            partitions = sorted({place.partition for place in self._consumer.assignment()})
+            log.info("generation %d of the group: partitions %s", self._generation, partitions)
+        return member
 
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         """Return what the group has committed, waiting for transactions that are still under way."""

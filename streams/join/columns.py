@@ -20,7 +20,7 @@ from streams.join.timer_wheel import Slots, TimerWheel
 NONE = np.iinfo(np.int64).max  # the offset of nothing: larger than any, so that a minimum passes over it
 NO_CLICK = -1.0
 _FIRST, _STEP = 64, 16_384  # slots at first, and added at most at once
-_ROOMY = 4  # times as many slots as lists are given back
+_FEW, _ROOMY = 1_024, 4  # slots that are never given back, and times as many as lists are
 _COLUMNS = (
     *("items", "contexts", "rewards", "shown_at", "held_ms", "offset", "size", "extent", "rendered", "session"),
     *("epoch", "ranked_by", "emitted", "first_click", "last_click"),
@@ -83,10 +83,9 @@ class BucketColumns:
             setattr(self, name, np.concatenate((objects, np.full(slots - len(objects), None))))
         self._free.resize(slots, refcheck=False)
 
-    @property
-    def roomy(self) -> bool:
-        """Whether most slots have been empty since some peak, so that ``compact`` gives back much."""
-        return len(self.shown_at) > max(4 * _STEP, _ROOMY * len(self))
+    def roomy(self, lists: int) -> bool:
+        """Return whether ``compact`` gives back much, also for who must then rename ``lists`` of all buckets."""
+        return len(self.shown_at) > max(_FEW, _ROOMY * len(self), lists // _ROOMY)
 
     def compact(self) -> Slots:
         """Move the lists together and give the other slots' memory back; return the new slot of each old one."""

@@ -279,7 +279,7 @@ class OpenLists:
             self._forgotten.add(columns.ids[slots].tolist(), int(columns.shown_at[slots].max()))
             self._restart_points.forget(columns.last_click[slots], columns.offset[slots])
             columns.release(slots)
-            if columns.roomy:
+            if columns.roomy(len(self._known)):
                 self._compact(number)
 
     def _compact(self, number: int) -> None:

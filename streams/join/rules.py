@@ -80,7 +80,7 @@ class LogEras(NamedTuple):
             if era.rules not in known:
                 raise BadCommit(
                     f"events from offset {era.offset} on were judged by the rules {era.rules}, which the parameters "
-                    "topic does not have; restore it, or begin anew with --from"
+                    "topic does not have; restore it"
                 )
         return cls([era.offset for era in eras], [known[era.rules] for era in eras])
 

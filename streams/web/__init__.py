@@ -1,7 +1,6 @@
 """What answers over HTTP: one server, who may see it, health pages and metrics."""
 
 from streams.web.access import Access, is_loopback
-from streams.web.connections import LIMITS, dress
 from streams.web.health import Health, verdict
 from streams.web.metrics import CONTENT_TYPE, SECONDS, BulkHistogram, text_of
 from streams.web.server import WebError, WebServer
@@ -9,7 +8,6 @@ from streams.web.stuck import STUCK_S, StuckCheck
 
 __all__ = [
     "CONTENT_TYPE",
-    "LIMITS",
     "SECONDS",
     "STUCK_S",
     "Access",
@@ -18,7 +16,6 @@ __all__ = [
     "StuckCheck",
     "WebError",
     "WebServer",
-    "dress",
     "is_loopback",
     "text_of",
     "verdict",

@@ -100,13 +100,18 @@ class WebServer(ABC):
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(MOST_WAITING))
+        runner = await self.open()
+        self._started.set()
+        await self._stopping.wait()
+        await runner.cleanup()
+
+    async def open(self) -> web.ServerRunner:
+        """Begin to answer on the event loop that runs, until the result is cleaned up; ``start`` has one of its own."""
         connections = Connections(self._answer, body_bytes=self.body_bytes, most=self.most_connections)
         runner = web.ServerRunner(connections, shutdown_timeout=0.1)
         await runner.setup()
         await web.SockSite(runner, self._socket).start()
-        self._started.set()
-        await self._stopping.wait()
-        await runner.cleanup()
+        return runner
 
     def start(self) -> None:
         """Begin to answer."""

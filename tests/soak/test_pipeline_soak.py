@@ -6,6 +6,8 @@ import pytest
 from broker_faults import break_broker
 from exactly_once import exactly_once
 from kills import kill_and_freeze, kill_quickly, two_of_each
+from open_transaction import hold_transaction
+from poison import MEMORY_MB, join_all
 
 from streams.demo import run_demo
 
@@ -30,6 +32,19 @@ def test_a_broker_stopped_and_killed_five_times_each(new_broker, settings_for, t
 def test_a_hundred_thousand_lists_give_the_bits_of_the_reference(settings_for, tmp_path):
     with two_of_each(settings_for, tmp_path) as running:
         exactly_once(running, lists=100_000)
+
+
+@pytest.mark.timeout(900)
+def test_ten_thousand_bad_records_of_every_kind_and_size_hold_nobody_up(settings_for, tmp_path):
+    plain = join_all(settings_for, tmp_path / "plain", lists=100_000, bad=0)
+    mixed = join_all(settings_for, tmp_path / "mixed", lists=100_000, bad=10_000)
+    print(plain, mixed, sep="; ")
+    assert mixed.peak_mb < MEMORY_MB
+    assert mixed.cpu_s < 2 * plain.cpu_s
+
+
+def test_a_transaction_that_stays_open_beyond_horizon_and_margin_loses_nothing(settings_for):
+    hold_transaction(settings_for, open_s=75.0)
 
 
 def test_the_demo_on_the_real_jobs_finds_the_taste_best_with_examination(settings_for, tmp_path):

@@ -54,10 +54,7 @@ def commit_of(inputs: Inputs, committed: CommittedNow, bounds: Bounds, topic_ids
     except BadCommit as error:
         raise JoinRefused(f"partition {number}: {error}; {ways_out()}") from error
     if made_for != topic_ids:
-        raise JoinRefused(
-            f"partition {number}: {inputs[0].topic} or {inputs[1].topic} was made anew since the last commit (other "
-            f"topic id); {ways_out()}"
-        )
+        raise made_anew(inputs)
     for place, part in zip(inputs, (commit.impressions, commit.clicks), strict=True):
         first, end = bounds[place]
         if part.place.offset < first:
@@ -71,6 +68,14 @@ def commit_of(inputs: Inputs, committed: CommittedNow, bounds: Bounds, topic_ids
                 f"lost records; {ways_out()}"
             )
     return commit
+
+
+def made_anew(inputs: Inputs) -> JoinRefused:
+    """Return the refusal of a partition whose logs are others of the same name."""
+    names = f"{inputs[0].topic} or {inputs[1].topic}"
+    return JoinRefused(
+        f"partition {inputs[0].partition}: {names} was made anew since it began (other topic id); {ways_out()}"
+    )
 
 
 def ways_out() -> str:

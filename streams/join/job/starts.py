@@ -8,13 +8,14 @@ from itertools import chain
 from typing import Any
 
 from kafka import TopicPartition
+from kafka.errors import UnknownTopicOrPartitionError
 
 from schemas.codec import encode
 from schemas.records import JoinStart
 from streams.broker import BrokerPort, GroupConsumer, GroupOffset
 from streams.join.commit import Commit
 from streams.join.job.records import START_KEY, JoinRecords
-from streams.join.job.start import Bounds, CommittedNow, Inputs, JoinRefused, commit_of, parse_start
+from streams.join.job.start import Bounds, CommittedNow, Inputs, JoinRefused, commit_of, made_anew, parse_start
 from streams.join.job.writer import JoinWriter, Outgoing
 from streams.settings import Topics
 
@@ -50,6 +51,9 @@ class Starts:
     def look(self) -> bool:
         """Look which topics there are; return whether they were made anew since the last look."""
         found, before = self._broker.topics(self._topics.events), self.topic_ids
+        missing = [name for name in self._topics.events if name not in found]
+        if missing:
+            raise UnknownTopicOrPartitionError(f"{' and '.join(missing)}, deleted under a worker; glimpse topics")
         self._partitions = min((topic.partitions for topic in found.values()), default=0)
         self.topic_ids = found[self._topics.impressions].topic_id, found[self._topics.clicks].topic_id
         return self.topic_ids != before
@@ -107,11 +111,17 @@ class Starts:
         try:
             return commit_of(inputs, committed, bounds, self.topic_ids), "its commit"
         except JoinRefused as error:
-            if not self._anew or self._start is None:
-                raise
-            offsets = self._offsets(self._start, consumer, inputs)
-            commit = Commit.beginning(impressions=offsets[inputs[0]], clicks=offsets[inputs[1]])
-            return commit, f"--from {self._start}, as {error}"
+            begun = self._records.start()
+            others = begun is not None and begun.topic_ids != self.topic_ids  # offsets go when their topics do
+            return self.again(consumer, inputs, made_anew(inputs) if others else error)
+
+    def again(self, consumer: GroupConsumer, inputs: Inputs, error: JoinRefused) -> tuple[Commit, str]:
+        """Return where a partition with such an error begins anew, if that was said; else raise the error."""
+        if not self._anew or self._start is None:
+            raise error
+        offsets = self._offsets(self._start, consumer, inputs)
+        commit = Commit.beginning(impressions=offsets[inputs[0]], clicks=offsets[inputs[1]])
+        return commit, f"--from {self._start}, as {error}"
 
     def rules(self) -> dict[str, bytes]:
         """Return the rules that events were judged by so far, by hash."""

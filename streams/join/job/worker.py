@@ -12,7 +12,7 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import AuthorizationError, IllegalStateError, KafkaError, LogTruncationError, OffsetOutOfRangeError
 
-from streams.broker import REAL_CLOCKS, BrokerPort, GroupConsumer, GroupOffset, JobClocks
+from streams.broker import REAL_CLOCKS, BrokerPort, GroupConsumer, GroupOffset, JobClocks, JobMemory
 from streams.events import Acceptance
 from streams.join.commit import Commit
 from streams.join.job.partition import Entries, PartitionJoin
@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 CHECKPOINT_EVERY_S = 0.25
 POLL_MS = 50
 IDLE_CHECK_S = 5.0
-AGAIN_S, WAITING_S, REFUSED_S = 0.5, 1.0, 60.0  # to the next look: after an error, at what has not begun, is refused
+AGAIN_S, MOST_AGAIN_S = 0.5, 5.0  # to the next look after an error, and after many
+WAITING_S, REFUSED_S = 1.0, 60.0  # to the next look at what has not begun, and at what is refused
 
 
 class JoinJob:
@@ -68,7 +69,7 @@ class JoinJob:
         self._topics = Topics.of(settings)
         self._writer_name = f"glimpse-join-{uuid.uuid4()}"
         self._writer: JoinWriter | None = None
-        self._pace = Pace()
+        self._pace, self._memory, self._again_s = Pace(), JobMemory(), AGAIN_S
         self._starts = Starts(broker, self._topics, start=start, anew=anew, now=self._now)
         self._joins: dict[int, PartitionJoin] = {}
         self._refused: dict[int, str] = {}
@@ -126,6 +127,7 @@ class JoinJob:
             self._checkpoint_at = self._now()
         if now - self._idle_at >= IDLE_CHECK_S:
             self._note_silence()
+            self._memory.holds(sum(len(one.join) for one in self._joins.values()))
             self._idle_at = now
 
     def _poll(self) -> Mapping[TopicPartition, Sequence[Any]]:
@@ -213,8 +215,13 @@ class JoinJob:
             self._joins.pop(partition, None)  # when somebody else has gone on, what we have is of no use
             try:
                 resume, how = self._starts.resume(self._consumer, places, committed, bounds)
-                partition_join = self._join(partition, resume)
-            except (JoinRefused, BadCommit) as error:
+                try:
+                    partition_join = self._join(partition, resume)
+                except BadCommit as bad:
+                    error = JoinRefused(f"partition {partition}: {bad}; {ways_out()}")
+                    resume, how = self._starts.again(self._consumer, places, error)
+                    partition_join = self._join(partition, resume)
+            except JoinRefused as error:
                 self._refuse(partition, str(error))
                 return True
             partition_join.committed = None if None in entries else entries
@@ -292,6 +299,7 @@ class JoinJob:
         """
         try:
             work()
+            self._again_s = AGAIN_S
         except AuthorizationError:
             raise
         except KafkaError as error:
@@ -299,7 +307,8 @@ class JoinJob:
             self.watch.failed()
             self._pace.failed()
             self._drop_writer()
-            self._look_again_at = self._now() + AGAIN_S
+            self._look_again_at = self._now() + self._again_s
+            self._again_s = min(2 * self._again_s, MOST_AGAIN_S)
 
     def _drop_writer(self) -> None:
         if self._writer is not None:

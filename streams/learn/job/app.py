@@ -23,7 +23,7 @@ from faust.types import TP
 from kafka.errors import KafkaError
 
 from streams.broker import log_of_job
-from streams.learn.job.health import LearnHealth, add_web
+from streams.learn.job.health import LearnHealth, LearnWeb
 from streams.learn.job.owner import Store
 from streams.learn.job.report import LearnReport
 from streams.learn.job.rounds import Delivered, Learning, NotAssigned
@@ -31,7 +31,6 @@ from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
 from streams.logs import LogRecord, SourceAway
 from streams.parameters import Hopeless
 from streams.settings import Settings, SettingsError, Topics
-from streams.web import LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +43,7 @@ class LearnApp(faust.App):
     """A Faust app without tables, whose consumer reads committed records from where the learners are."""
 
     learning: Learning
+    health: LearnHealth
     was_assigned = False
 
     @property
@@ -57,6 +57,9 @@ class LearnApp(faust.App):
 
     def _new_transport(self) -> LearnTransport:
         return LearnTransport(self.conf.broker_consumer, self)
+
+    def _new_web(self) -> LearnWeb:
+        return LearnWeb(self, health=lambda: self.health)
 
     def _create_directories(self) -> None:
         """Make none: there are no tables, the log is the state."""
@@ -108,7 +111,6 @@ def create_app(settings: Settings) -> LearnApp:
         stream_wait_empty=False,  # rounds are whole or undone, so that a rebalance need not wait for one
         topic_allow_declare=False,
         topic_disable_leader=True,
-        web_application_options={"handler_args": LIMITS},
         web_bind=settings.web_host,
         web_host=settings.web_host,
         web_port=settings.web_port or web_port_of(settings),
@@ -118,7 +120,7 @@ def create_app(settings: Settings) -> LearnApp:
     samples = app.topic(Topics.of(settings).samples, key_type=bytes, value_type=bytes, acks=False)
     add_learn(app, samples, settings)
     add_report(app, LearnReport(app.learning, behind=partial(behind, app, samples)))
-    add_web(app, LearnHealth(app.learning, lagging=partial(lagging, app, samples), assigned=lambda: app.was_assigned))
+    app.health = LearnHealth(app.learning, lagging=partial(lagging, app, samples), assigned=lambda: app.was_assigned)
     return app
 
 

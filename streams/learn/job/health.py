@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from aiohttp import web
+from faust.types import AppT
+from faust.web.drivers.aiohttp import Web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from streams.learn.job.rounds import Learning
 from streams.learn.job.threads import in_thread
-from streams.web import CONTENT_TYPE, StuckCheck, dress, text_of, verdict
+from streams.web import Health, StuckCheck, text_of
 
 
 class LearnHealth:
@@ -97,25 +99,36 @@ class LearnHealth:
         yield from learning.models.families(learning.newest)
         yield from learning.seconds.collect()
 
-    async def page(self) -> str:
-        """Return the same from the event loop, which goes on while what is slow is computed."""
+    async def look(self) -> None:
+        """Compute what is slow of the figures in a thread."""
         await in_thread(self._learning.models.look, self._learning.newest)
-        return self.metrics()
 
 
-def add_web(app: Any, health: LearnHealth) -> None:
-    """Add the three pages to Faust's web server, whose answers look like those of ours."""
-    app.web.web_app.on_response_prepare.append(dress)
+class LearnPages(Health):
+    """The pages of a worker, on its own event loop, which goes on while what is slow is computed."""
 
-    def page(path: str, check: Callable[[], str | None]) -> None:
-        @app.page(path)  # type: ignore[untyped-decorator]
-        async def answer(view: Any, request: Any) -> Any:
-            status, text = verdict(check())
-            return view.text(text, status=status)
+    def __init__(self, health: LearnHealth, *, host: str, port: int) -> None:
+        super().__init__(live=health.live, ready=health.ready, metrics=health.metrics, host=host, port=port)
+        self._health = health
 
-    page("/livez", health.live)
-    page("/readyz", health.ready)
+    async def page(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Return what a check says, or the figures."""
+        if request.path == "/metrics":
+            await self._health.look()
+        return await super().page(request)
 
-    @app.page("/metrics")  # type: ignore[untyped-decorator]
-    async def metrics(view: Any, request: Any) -> Any:
-        return view.bytes((await health.page()).encode(), headers={"Content-Type": CONTENT_TYPE})
+
+class LearnWeb(Web):
+    """Faust's web port with our server behind it: a bounded number of clients, none of which may take its time."""
+
+    def __init__(self, app: AppT, *, health: Callable[[], LearnHealth]) -> None:
+        super().__init__(app)
+        self._health = health
+
+    async def start_server(self) -> None:
+        """Begin to answer."""
+        self._pages = await LearnPages(self._health(), host=self.app.conf.web_bind, port=self.app.conf.web_port).open()
+
+    async def stop_server(self) -> None:
+        """Stop answering and free the port."""
+        await self._pages.cleanup()

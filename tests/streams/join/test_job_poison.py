@@ -3,62 +3,14 @@
 import time
 from dataclasses import replace
 
-import numpy as np
 from jobs import wait_until
 from joined import BUCKETS, Net, Reader, commits, events, joining, lists_wanted, load
 from kafka import KafkaProducer
+from poison import bad_clicks, bad_impressions, good
 
 from schemas.codec import decode, encode
-from schemas.records import Click, DeadLetter, Impression, Progress
+from schemas.records import DeadLetter
 from streams.settings import Topics
-
-K, DIM = 12, 10
-
-
-def good(now_ms, size=K, dim=DIM, **changes):
-    contexts = np.full((size, dim), 0.25, "<f4")
-    plain = Impression("p", "s", "a", "u", now_ms, np.arange(size, dtype="<i8").tobytes(), contexts.tobytes(), size)
-    return replace(plain, **changes)
-
-
-def with_number(number):
-    contexts = np.full((K, DIM), 0.25, "<f4")
-    contexts[3, 7] = number
-    return contexts.tobytes()
-
-
-def bad_impressions(now_ms):
-    """Return reason -> bytes."""
-    sound = encode(good(now_ms))
-    return {
-        "no Avro header": b"\x93\x17 not avro at all",
-        "unknown schema fingerprint": b"\xc3\x01" + bytes(8) + sound[10:],
-        "not a Impression": sound[:-40],
-        "expected Impression, got Progress": encode(Progress("t", 0, 1, 2)),
-        "context nan of position 4, feature 8": encode(good(now_ms, contexts=with_number(np.nan))),
-        "context inf of position 4": encode(good(now_ms, contexts=with_number(np.inf))),
-        "context -1.5 of position 4, feature 8 is not within ±1": encode(good(now_ms, contexts=with_number(-1.5))),
-        "contexts have 9 numbers an item; bucket 'a' wants 10": encode(good(now_ms, dim=9)),
-        "unknown bucket 'nobody'": encode(good(now_ms, bucket="nobody")),
-        "a list of 13 items is longer than the 12": encode(good(now_ms, size=13)),
-        "13 positions rendered of a list of 12": encode(good(now_ms, rendered=13)),
-        "shown 60 s after its own record": encode(good(now_ms + 60_000)),
-        "too late: its horizon had passed": encode(good(now_ms - 3_600_000)),
-        "has other content than at offset": encode(good(now_ms, impression_id="twice", rendered=3)),
-    }
-
-
-def bad_clicks(now_ms):
-    plain = Click("twice", "s", 1, now_ms)
-    return {
-        "no Avro header": b"",
-        "position 0; positions start at 1": encode(replace(plain, position=0)),
-        "position 13 is beyond the list of 12": encode(replace(plain, position=13)),
-        "reward nan is not a finite number": encode(replace(plain, reward=float("nan"))),
-        "reward -1 is not a finite number": encode(replace(plain, reward=-1.0)),
-        "reward 1.5 is above 1": encode(replace(plain, reward=1.5)),
-        "clicked 3600 s after its own record": encode(replace(plain, clicked_at_ms=now_ms + 3_600_000)),
-    }
 
 
 def test_every_kind_of_poison_becomes_a_dead_letter(settings_for):

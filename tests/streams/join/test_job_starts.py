@@ -1,5 +1,6 @@
 """Where the join begins and goes on, on real Kafka: one decision for all, and a partition that is refused alone."""
 
+import re
 import time
 
 import pytest
@@ -8,7 +9,7 @@ from joined import BUCKETS, Net, commits, events, joining, lists_wanted, load
 from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker import admin
+from streams.broker import admin, create_topics
 from streams.join.job.start import JoinRefused
 from streams.settings import Topics
 
@@ -78,6 +79,10 @@ REFUSALS = {
     "made anew": (lambda entry: (entry.offset, entry.metadata.replace('"topic":"', '"topic":"not-')), "other topic id"),
     "by another tool": (lambda entry: (entry.offset, "by hand"), "not committed by a join"),
     "one of two is gone": (lambda entry: None, "has no committed offset on"),
+    "by rules that are gone": (
+        lambda entry: (entry.offset, re.sub(r'("eras":\[\[\d+,")\w', r"\1-", entry.metadata)),
+        "which the parameters topic does not have",
+    ),
 }
 
 
@@ -115,3 +120,45 @@ def test_events_that_were_deleted_before_they_were_joined_stop_their_partition_a
         wait_until(lambda: job.watch.refused and len(net.now()) > 240, timeout_s=60)
         assert "were deleted; keep the topic longer" in job.watch.ready()
         assert list(job.watch.refused) == [0]
+
+
+def test_offsets_that_expired_begin_nowhere_by_themselves(settings, net):
+    load(settings, *events(200, seed=10))
+    with joining(settings):
+        wait_until(lambda: len(net.now()) == 200, timeout_s=60)
+    recommit(settings, lambda place, entry: None)
+    with joining(settings) as job:
+        why = "offsets expire a week after a group has gone"
+        wait_until(lambda: len(job.watch.refused) == 2 and why in (job.watch.ready() or ""), timeout_s=60)
+        assert "--anew" in job.watch.ready()
+        time.sleep(2)
+        assert all(count == 1 for count in net.now().values()), "nothing is learned again"
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["while nobody looked", "under a worker"])
+def test_topics_made_anew_under_the_same_name_are_refused_until_somebody_says(settings, net, running):
+    topics, first = Topics.of(settings), events(100, seed=11)
+    load(settings, *first)
+
+    def make_anew():
+        with admin(settings) as client:
+            client.delete_topics(list(topics.events))
+            wait_until(lambda: not {*topics.events} & {*client.list_topics()}, timeout_s=20)
+        create_topics(settings)
+
+    with joining(settings):
+        wait_until(lambda: net.now() == lists_wanted(*first), timeout_s=60)
+        if running:
+            make_anew()
+            load(settings, *events(300, seed=12, old_s=3_000))
+            time.sleep(8)
+            assert net.now() == lists_wanted(*first), "other events at the same offsets are not these"
+    if not running:
+        make_anew()
+        load(settings, *events(300, seed=12, old_s=3_000))
+    with joining(settings) as job:
+        wait_until(lambda: "made anew" in (job.watch.ready() or "") and "--anew" in job.watch.ready(), timeout_s=60)
+        assert len(job.watch.refused) == 2
+        assert net.now() == lists_wanted(*first)
+    with joining(settings, anew=True):
+        wait_until(lambda: len(net.now()) == 400, timeout_s=60)

@@ -136,6 +136,7 @@ def test_a_repeat_costs_the_same_however_many_lists_have_been():
 
 def test_memory_is_given_back_after_a_peak(monkeypatch):
     monkeypatch.setattr(join_columns, "_STEP", 64)
+    monkeypatch.setattr(join_columns, "_FEW", 256)
     world = World()
     for number in range(40):
         names = [shown(f"{number}-{n}", at=number * 1_000) for n in range(50)]

@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -200,9 +201,15 @@ def test_health_pages(started, tmp_path):
         wait_until(lambda: page("/readyz") == (200, "ok\n"), timeout_s=30, jobs=jobs)
         wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
         assert page("/livez") == (200, "ok\n")
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as dripping:
-            dripping.sendall(b"GET /livez HTTP/1.1\r\nX-Drip: x")
-            assert dripping.recv(1) == b""  # cut off: a connection that is held open is one that Kafka cannot have
+        with ExitStack() as held:  # connections that are held open are such as Kafka cannot have
+            for _ in range(300):
+                client = held.enter_context(socket.create_connection(("127.0.0.1", port), 20))
+                client.send(b"GET /livez HTTP/1.1\r\nX-Drip: x")
+            assert page("/livez") == (200, "ok\n")
+            [worker] = jobs.running
+            assert len(list(Path(f"/proc/{worker.pid}/fd").iterdir())) < 250
+            client.send(b"x")
+            assert client.recv(1) == b"", "cut off"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=2) as answer:
             assert answer.headers["Server"] is None
         figures = page("/metrics")[1]

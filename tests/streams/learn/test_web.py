@@ -206,7 +206,8 @@ def test_the_page_holds_nobody_up_while_conditions_are_computed():
         looked.append(threading.current_thread() is threading.main_thread()),
         look(newest),
     )
-    text = asyncio.run(health.page())
+    asyncio.run(health.look())
+    text = health.metrics()
     assert looked == [False]
     assert value(text, "glimpse_snapshot_gram_condition", bucket="wide") == pytest.approx(np.linalg.cond(model.gram))
     assert value(text, "glimpse_snapshot_offset", bucket="wide") == 7
