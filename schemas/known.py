@@ -15,7 +15,18 @@ from fastavro.schema import SchemaParseException, expand_schema, fingerprint, lo
 
 from schemas.fast import read_click, read_full_impression, read_impression
 from schemas.fast_samples import read_full_samples, read_samples
-from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, Rules, SampleBatch, Snapshot
+from schemas.records import (
+    Candidate,
+    Click,
+    DeadLetter,
+    Impression,
+    JoinStart,
+    Progress,
+    Rollout,
+    Rules,
+    SampleBatch,
+    Snapshot,
+)
 from schemas.strict import SchemaError, smallest
 
 Schema = Any  # JSON, as fastavro takes it
@@ -27,6 +38,8 @@ _FILES: Mapping[type, str] = {
     Progress: "progress",
     JoinStart: "join_start",
     Rules: "rules",
+    Rollout: "rollout",
+    Candidate: "candidate",
     DeadLetter: "dead_letter",
 }
 SCHEMAS: Mapping[type, Schema] = {

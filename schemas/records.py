@@ -305,4 +305,23 @@ class Rules:
     clicks_from: int
 
 
-Record = Impression | Click | SampleBatch | Snapshot | Progress | JoinStart | DeadLetter | Rules
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Other parameters of one bucket, in force over the settings from their epoch on."""
+
+    bucket: str
+    epoch: int
+    settings: bytes  # canonical JSON
+    before: bytes  # the same of what was learned with before
+    written_at_ms: int
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An epoch that is being learned and serves nobody before it has caught up with the log."""
+
+    snapshot: bytes  # of a Snapshot record, whole or a chunk
+
+
+Record = Impression | Click | SampleBatch | Snapshot | Progress | JoinStart | DeadLetter | Rules | Rollout | Candidate

@@ -14,9 +14,9 @@ from streams.broker import partition_of
 from streams.embedded.logs import EmbeddedLogs
 from streams.events import Acceptance, Event
 from streams.join import Checkpoint, Commit, Ledger, SessionJoin, feed_block, rebuild_join
-from streams.learn import PartitionLearner, SamplesPartition
+from streams.learn import Durable, PartitionLearner, SamplesPartition
 from streams.logs import Archive, LogBlock, cut_to_fit
-from streams.parameters import DirectoryParameters
+from streams.parameters import ConfigChanged, DirectoryParameters
 from streams.rank.job import Ranker
 from streams.settings import EVENTS, Settings
 
@@ -112,7 +112,9 @@ class Embedded:
             if partition_of(name, self.logs.partitions) == partition
         }
         known = {name: snapshot for name in ours if (snapshot := self.snapshots.newest(name)) is not None}
-        learner = PartitionLearner(ours, log, snapshots=known)
+        learner = PartitionLearner(ours, log, Durable(known))
+        for reason in learner.held.values():
+            raise ConfigChanged(reason)
         behind = min((state.stamp for state in learner.states.values()), default=0)
         for block in self.logs.archive.log("samples", partition).read(behind):
             learner.apply(block.records())
@@ -179,7 +181,7 @@ class Embedded:
         self.logs.append("dead-letters", partition, payloads, now_ms)
 
     def _publish(self, learner: PartitionLearner, now_ms: int) -> list[Snapshot]:
-        snapshots, _, _ = learner.publish(now_ms)
+        snapshots = learner.publish(now_ms).snapshots
         for snapshot in snapshots:
             self.snapshots.put(snapshot, encode(snapshot))
         return snapshots

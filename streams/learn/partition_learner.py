@@ -1,25 +1,17 @@
 """Samples in, snapshots out: one learner per bucket, fed with one partition of the samples topic (pure)."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from learner import Bandit, Samples
+from learner import Samples
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import BucketStamp, DeadLetter, Progress, SampleBatch, Snapshot
+from streams.learn.bucket_state import BucketState, Durable, SamplesPartition, standing_of
 from streams.learn.lists import learn_lists, samples_of, some_lists
 from streams.logs import LogRecord
-from streams.parameters import Version, check_config, check_stamp, restore_model, take_snapshot
+from streams.parameters import take_snapshot
 from streams.settings import Bucket
-
-
-@dataclass(frozen=True, slots=True)
-class SamplesPartition:
-    """Which samples partition is learned, and how many there are."""
-
-    topic: str
-    topic_id: str
-    partition: int = 0
-    partitions: int = 1
 
 
 @dataclass(slots=True)
@@ -31,72 +23,68 @@ class Counts:
     rows: int = 0
     dead_letters: int = 0
     repeated: int = 0  # records below a stamp: read again, not learned again
+    relearned: int = 0  # lists learned behind the head of the log
 
 
-@dataclass(slots=True)
-class BucketState:
-    """One bucket's learner with its stamp: every sample of the bucket below it is learned."""
+class Round(NamedTuple):
+    """What must become durable together."""
 
-    bucket: Bucket
-    model: Bandit
-    stamp: int
-    changed: bool
-    waiting: list[tuple[LogRecord, SampleBatch]] = field(default_factory=list)
-
-    @property
-    def version(self) -> Version:
-        """The version of the snapshot that would be taken now."""
-        return self.bucket.epoch, self.stamp
+    snapshots: list[Snapshot]
+    progress: Progress
+    refused: list[DeadLetter]
+    candidates: list[Snapshot]  # epochs that have not caught up
+    promoted: list[str]  # buckets whose candidate is now the snapshot
 
 
 class PartitionLearner:
     """Learns a samples partition record by record; its state is a function of the set of samples before an offset.
 
-    A bucket starts from its newest snapshot, or, without one of its epoch, from nothing at ``log_start``: a new epoch
-    relearns what the log still has. Records below a bucket's stamp are skipped, so anything may be read again: a bucket
-    that the last learner of this partition did not have is caught up from its own stamp. A list that cannot be learned
-    becomes a dead letter and changes no sum, a correction as a whole; the other lists of its record are learned.
+    What was published is gone on from. ``states`` are at the head of the log: each has learned all before
+    ``next_offset``. A new bucket, one that was held, or a new epoch is ``behind``: ``catch_up`` is given the log from
+    its own stamp on a second time, so that nobody at the head waits for it. A new epoch is a candidate until it has
+    caught up; then it takes the place of the older one, which serves and learns on until then. A list that cannot be
+    learned becomes a dead letter and changes no sum, a correction as a whole; other lists of its record are learned.
 
     Parameters
     ----------
     buckets
-        The buckets of this partition, by name.
+        The buckets of this partition as the settings have them, by name.
     log
         The partition.
-    snapshots, progress
-        The newest of what was published, if anything.
+    known
+        The newest of what was published. Without progress all is read from the oldest stamp on, by ``apply``.
     log_start
         The first offset that the log still has.
     """
 
     def __init__(
-        self,
-        buckets: Mapping[str, Bucket],
-        log: SamplesPartition,
-        *,
-        snapshots: Mapping[str, Snapshot] | None = None,
-        progress: Progress | None = None,
-        log_start: int = 0,
+        self, buckets: Mapping[str, Bucket], log: SamplesPartition, known: Durable | None = None, *, log_start: int = 0
     ) -> None:
         self.log = log
+        self.known = _of_this_log(known or Durable(), log)
         self.counts = Counts()
         self.dead_letters: list[DeadLetter] = []
-        at = progress if progress is not None and progress.samples_topic_id == log.topic_id else None
-        learned = at.versions if at is not None else {}
-        self._refused_to = max(at.refused_to, at.next_offset) if at is not None else 0  # below, letters are written
         self.states: dict[str, BucketState] = {}
-        starts = []
+        self.behind: dict[str, BucketState] = {}
+        self.held: dict[str, str] = {}  # why a bucket's settings are not learned
+        self._buckets = buckets
         for name, bucket in buckets.items():
-            state = _restored(bucket, log, (snapshots or {}).get(name), learned.get(name), log_start)
-            self.states[name] = state
-            # Between a stamp and the progress there was nothing to learn, if that speaks of this very snapshot.
-            whole = at is not None and learned.get(name) == state.version
-            starts.append(at.next_offset if at is not None and whole else state.stamp)
-        nowhere = at.next_offset if at is not None else log_start
-        self.next_offset = max(min(starts, default=nowhere), log_start)
+            standing = standing_of(bucket, log, self.known, log_start=log_start)
+            if standing.head is not None:
+                self.states[name] = standing.head
+            if standing.behind is not None:
+                self.behind[name] = standing.behind
+            if standing.held:
+                self.held[name] = standing.held
+        at = self.known.progress.get(log.partition)
+        stamps = [state.stamp for state in self.states.values()]
+        self.next_offset = max(at.next_offset if at is not None else min(stamps, default=0), log_start)
+        self._refused_to = max(at.refused_to, at.next_offset) if at is not None else 0  # below, letters are written
+        for state in self.states.values():
+            state.letters_from = self._refused_to
 
     def apply(self, records: Iterable[LogRecord]) -> None:
-        """Learn records in the order of the log; those before ``next_offset`` are already learned and skipped."""
+        """Learn records at the head, in the order of the log; those before ``next_offset`` are skipped."""
         for record in records:
             self.counts.records += 1
             if record.offset < self.next_offset:
@@ -106,17 +94,46 @@ class PartitionLearner:
             try:
                 self._take(record)
             except (SchemaError, ValueError) as error:
-                self._refuse(record, str(error))
+                self._refuse(record, str(error), letters_from=self._refused_to)
         for state in self.states.values():
             self._learn(state)
+
+    def catch_up(self, records: Iterable[LogRecord], *, read_to: int) -> None:
+        """Learn what is ``behind``, given all records from ``behind_from`` on up to ``read_to``; beyond the head none.
+
+        What nobody behind the head learns is passed over: the head has judged it.
+        """
+        stop = min(read_to, self.next_offset)
+        for record in records:
+            try:
+                batch: SampleBatch = decode(record.value or b"", SampleBatch)
+            except SchemaError:
+                continue
+            state = self.behind.get(batch.bucket)
+            if state is not None and state.stamp <= record.offset < stop:
+                try:
+                    self._wait(state, record, batch)
+                except ValueError as error:
+                    self._refuse(record, str(error), letters_from=state.letters_from)
+        for state in self.behind.values():
+            self._learn(state)
+            if state.stamp < stop:
+                state.stamp, state.changed = stop, True
+
+    @property
+    def behind_from(self) -> int | None:
+        """The first offset that somebody behind the head has to learn; None when there is nobody."""
+        return min((state.stamp for state in self.behind.values()), default=None)
 
     def _take(self, record: LogRecord) -> None:
         if record.value is None:
             raise ValueError("the record is empty; a sample batch was expected")
         batch: SampleBatch = decode(record.value, SampleBatch)
         state = self.states.get(batch.bucket)
+        if state is None and batch.bucket in self._buckets:
+            return  # learned when it catches up, or when its settings are mended
         if state is None:
-            known = ", ".join(sorted(self.states)) or "none"
+            known = ", ".join(sorted(self._buckets)) or "none"
             raise ValueError(
                 f"bucket {batch.bucket!r} is not learned on partition {self.log.partition} of {self.log.partitions} "
                 f"(there: {known}); check the buckets in the settings and the key of the record"
@@ -124,6 +141,9 @@ class PartitionLearner:
         if record.offset < state.stamp:
             self.counts.repeated += 1
             return
+        self._wait(state, record, batch)
+
+    def _wait(self, state: BucketState, record: LogRecord, batch: SampleBatch) -> None:
         if batch.dim != state.bucket.dim and state.model.dim:
             raise ValueError(f"contexts have {batch.dim} features, bucket {batch.bucket!r} has {state.bucket.dim}")
         state.waiting.append((record, batch))
@@ -146,57 +166,71 @@ class PartitionLearner:
         if refused:
             bad = some_lists(batch, list(refused))
             reason = f"{len(refused)} of {lists} lists, the first since {next(iter(refused.values()))}"
-            self._refuse(record._replace(value=encode(bad)), reason)
+            self._refuse(record._replace(value=encode(bad)), reason, letters_from=state.letters_from)
             batch = some_lists(batch, [number for number in range(lists) if number not in refused])
         if batch.impression_ids:
             self._count(state, len(batch.impression_ids), len(batch.positions))
 
     def _count(self, state: BucketState, lists: int, rows: int) -> None:
         state.changed = True
+        if self.behind.get(state.bucket.name) is state:
+            self.counts.relearned += lists
+            return
         self.counts.lists += lists
         self.counts.rows += rows
 
-    def _refuse(self, record: LogRecord, reason: str) -> None:
-        if record.offset < self._refused_to:
+    def _refuse(self, record: LogRecord, reason: str, *, letters_from: int | None) -> None:
+        if letters_from is None or record.offset < letters_from:
             return
         self.counts.dead_letters += 1
         place = (self.log.topic, self.log.partition, record.offset, record.timestamp)
         self.dead_letters.append(DeadLetter(*place, record.key, record.value, reason))
 
-    def publish(self, now_ms: int) -> tuple[list[Snapshot], Progress, list[DeadLetter]]:
-        """Return what must become durable together: changed buckets, progress, refusals; and count it as published.
+    def publish(self, now_ms: int) -> Round:
+        """Return what must become durable together, and count it as published; who has caught up is at the head now.
 
         Should that fail, this learner must be dropped and made again from what is durable.
         """
-        changed = [state for state in self.states.values() if state.changed]
-        snapshots = []
-        for state in changed:
-            state.stamp, state.changed = max(state.stamp, self.next_offset), False
-            snapshots.append(
-                take_snapshot(
-                    state.model,
-                    state.bucket,
-                    samples_offset=state.stamp,
-                    topic_id=self.log.topic_id,
-                    partition=self.log.partition,
-                    published_at_ms=now_ms,
-                )
-            )
+        promoted = self._promote()
+        snapshots, candidates = list[Snapshot](), list[Snapshot]()
+        for state in self.states.values():
+            if state.changed:
+                state.stamp = max(state.stamp, self.next_offset)
+                snapshots.append(self._snapshot(state, now_ms))
+        for state in self.behind.values():
+            if state.changed:
+                (candidates if state.candidate else snapshots).append(self._snapshot(state, now_ms))
         refused, self.dead_letters = self.dead_letters, []
         self._refused_to = max(self._refused_to, self.next_offset)
         stamps = [BucketStamp(name, *state.version) for name, state in sorted(self.states.items())]
-        progress = Progress(
-            self.log.topic_id, self.log.partition, self.next_offset, now_ms, stamps, refused_to=self._refused_to
+        place = self.log.topic_id, self.log.partition
+        progress = Progress(*place, self.next_offset, now_ms, stamps, refused_to=self._refused_to)
+        return Round(snapshots, progress, refused, candidates, promoted)
+
+    def _promote(self) -> list[str]:
+        promoted = []
+        for name, state in list(self.behind.items()):
+            if state.stamp >= self.next_offset:
+                if state.candidate:
+                    promoted.append(name)
+                    state.candidate, state.changed = False, True
+                state.letters_from = self._refused_to
+                self.states[name] = self.behind.pop(name)
+        return promoted
+
+    def _snapshot(self, state: BucketState, now_ms: int) -> Snapshot:
+        state.changed = False
+        return take_snapshot(
+            state.model,
+            state.bucket,
+            samples_offset=state.stamp,
+            topic_id=self.log.topic_id,
+            partition=self.log.partition,
+            published_at_ms=now_ms,
         )
-        return snapshots, progress, refused
 
 
-def _restored(
-    bucket: Bucket, log: SamplesPartition, snapshot: Snapshot | None, learned: Version | None, log_start: int
-) -> BucketState:
-    """Return a bucket as of its newest snapshot, which must not be older than what is known to have been learned."""
-    check_stamp(bucket, snapshot, learned)
-    if snapshot is None or snapshot.epoch < bucket.epoch:  # relearned from what the log still has
-        return BucketState(bucket, bucket.model(), log_start, changed=True)
-    check_config(bucket, snapshot, topic_id=log.topic_id, partition=log.partition)
-    return BucketState(bucket, restore_model(bucket, snapshot), snapshot.samples_offset, changed=False)
+def _of_this_log(known: Durable, log: SamplesPartition) -> Durable:
+    """Return what is known, without progress on a topic that had the same name."""
+    progress = {number: one for number, one in known.progress.items() if one.samples_topic_id == log.topic_id}
+    return replace(known, progress=progress)

@@ -1,14 +1,26 @@
 """Snapshots of what was learned, and the places that keep them."""
 
-from streams.parameters.chunks import Version, load_snapshot, name_of, split_snapshot
+from streams.parameters.chunks import CANDIDATE, ROLLOUT, Version, key_of, load_snapshot, name_of, split_snapshot
 from streams.parameters.description import describe
 from streams.parameters.directory import DirectoryParameters
 from streams.parameters.errors import ConfigChanged, Hopeless, SnapshotCorrupt, SnapshotMissing
 from streams.parameters.newest import Newest
-from streams.parameters.snapshot import check_config, check_stamp, frozen_model, restore_model, take_snapshot, verify
+from streams.parameters.rollouts import CHANGEABLE, before_of, in_force, overruled, rollout_of
+from streams.parameters.snapshot import (
+    check_config,
+    check_stamp,
+    differences,
+    frozen_model,
+    restore_model,
+    take_snapshot,
+    verify,
+)
 from streams.parameters.source import SnapshotSource
 
 __all__ = [
+    "CANDIDATE",
+    "CHANGEABLE",
+    "ROLLOUT",
     "ConfigChanged",
     "DirectoryParameters",
     "Hopeless",
@@ -17,13 +29,19 @@ __all__ = [
     "SnapshotMissing",
     "SnapshotSource",
     "Version",
+    "before_of",
     "check_config",
     "check_stamp",
     "describe",
+    "differences",
     "frozen_model",
+    "in_force",
+    "key_of",
     "load_snapshot",
     "name_of",
+    "overruled",
     "restore_model",
+    "rollout_of",
     "split_snapshot",
     "take_snapshot",
     "verify",

@@ -12,7 +12,15 @@ from streams.parameters.errors import SnapshotCorrupt
 CHUNK_BYTES = 800_000  # of payload in one record, so that it stays below the broker's 1 MB with its other fields
 MAX_BYTES = 1 << 30  # of a whole snapshot
 
+CANDIDATE = "@candidate-"  # before the bucket, in the key of a candidate
+ROLLOUT = "@rollout-"
+
 Version = tuple[int, int]  # (epoch, samples offset), which only grows
+
+
+def key_of(snapshot: Snapshot, prefix: str = "") -> bytes:
+    """Return the key under which a snapshot, or a chunk of one, is kept in a compacted topic."""
+    return f"{prefix}{snapshot.bucket}{f'#{snapshot.chunk}' if snapshot.chunk else ''}".encode()
 
 
 def split_snapshot(snapshot: Snapshot, *, chunk_bytes: int = CHUNK_BYTES) -> list[Snapshot]:

@@ -43,6 +43,11 @@ class Newest:
         self._loose.pop(record.bucket, None)
         return True
 
+    def forget(self, bucket: str) -> None:
+        """Have none of a bucket any more."""
+        self.by_bucket.pop(bucket, None)
+        self._loose.pop(bucket, None)
+
     def _gather(self, chunk: Snapshot) -> Snapshot | None:
         if not (0 <= chunk.chunk < chunk.chunks <= MAX_CHUNKS):
             raise SnapshotCorrupt(f"snapshot {name_of(chunk)} has chunk {chunk.chunk} of {chunk.chunks}")

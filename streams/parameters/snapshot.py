@@ -198,6 +198,6 @@ def check_config(bucket: Bucket, snapshot: Snapshot, *, topic_id: str, partition
     if differs:
         raise ConfigChanged(
             f"bucket {bucket.name!r} is set to {', '.join(differs)}; use what it was learned with, or relearn it: "
-            f"glimpse replay kafka --bucket {bucket.name} shows the outcome, epoch = {snapshot.epoch + 1} in the "
-            "settings makes it the new epoch"
+            f"glimpse rollout --bucket {bucket.name} shows the outcome and, with --yes, makes it the new epoch, as "
+            f"epoch = {snapshot.epoch + 1} in the settings does"
         )

@@ -3,7 +3,19 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, Rules, SampleBatch, Snapshot, StateArray
+from schemas.records import (
+    Candidate,
+    Click,
+    DeadLetter,
+    Impression,
+    JoinStart,
+    Progress,
+    Rollout,
+    Rules,
+    SampleBatch,
+    Snapshot,
+    StateArray,
+)
 
 INT = st.integers(-(2**31), 2**31 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)
@@ -76,6 +88,10 @@ st.register_type_strategy(
 )
 st.register_type_strategy(JoinStart, st.builds(JoinStart, NAME, NAME, st.lists(LONG), st.lists(LONG)))
 st.register_type_strategy(Rules, st.builds(Rules, NAME, st.binary(max_size=100), NAME, INT, LONG, LONG))
+st.register_type_strategy(
+    Rollout, st.builds(Rollout, NAME, INT, st.binary(max_size=100), st.binary(max_size=9), LONG, st.booleans())
+)
+st.register_type_strategy(Candidate, st.builds(Candidate, st.binary(max_size=100)))
 st.register_type_strategy(Progress, st.builds(Progress, NAME, INT, LONG, LONG))
 maybe = st.none() | st.binary(max_size=100)
 st.register_type_strategy(DeadLetter, st.builds(DeadLetter, NAME, INT, LONG, LONG, maybe, maybe, NAME))

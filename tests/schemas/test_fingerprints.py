@@ -5,7 +5,18 @@ import json
 import pytest
 
 from schemas.known import PLAIN, SCHEMAS, writer_of
-from schemas.records import Click, DeadLetter, Impression, JoinStart, Progress, Rules, SampleBatch, Snapshot
+from schemas.records import (
+    Candidate,
+    Click,
+    DeadLetter,
+    Impression,
+    JoinStart,
+    Progress,
+    Rollout,
+    Rules,
+    SampleBatch,
+    Snapshot,
+)
 from schemas.strict import SchemaError
 
 # as Apache Avro's own tests have them
@@ -30,6 +41,8 @@ OURS = {
     JoinStart: 0x1DB760A275A01A28,
     DeadLetter: 0x95936E33A112C389,
     Rules: 0x163AFE3B751B4186,
+    Rollout: 0x3310DDC57F22CDEE,
+    Candidate: 0x71E0AB523D7753F5,
 }
 
 

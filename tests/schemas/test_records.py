@@ -10,7 +10,15 @@ import pytest
 from schemas.known import SCHEMAS
 from schemas.records import BucketStamp, Click, Impression, SampleBatch, Snapshot, StateArray
 
-PYTHON = {"string": str, "int": int, "long": int, "double": float, "bytes": bytes, "null": types.NoneType}
+PYTHON = {
+    "boolean": bool,
+    "string": str,
+    "int": int,
+    "long": int,
+    "double": float,
+    "bytes": bytes,
+    "null": types.NoneType,
+}
 
 
 def python_type(avro):

@@ -83,7 +83,7 @@ class Pipeline:
             self.checkpoint(partition, FOREVER_MS)
 
     def snapshots(self) -> dict[str, str]:
-        snapshots, _, dead_letters = self.learner.publish(now_ms=0)
+        snapshots, _, dead_letters, *_ = self.learner.publish(now_ms=0)
         assert not dead_letters
         return {snapshot.bucket: snapshot.sha256 for snapshot in snapshots}
 

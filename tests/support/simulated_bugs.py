@@ -166,6 +166,30 @@ def storm() -> None:
     LearnJob.turn = turn  # type: ignore[method-assign]
 
 
+def promoted_at_once() -> None:
+    """Let a new epoch serve before it has caught up."""
+    plain = PartitionLearner._promote
+
+    def promote(self: PartitionLearner) -> list[str]:
+        for state in self.behind.values():
+            state.stamp = max(state.stamp, self.next_offset)
+        return plain(self)
+
+    PartitionLearner._promote = promote  # type: ignore[method-assign]
+
+
+def candidate_unread() -> None:
+    """Go on from where a candidate's checkpoint stands, without what it had learned."""
+    plain = PartitionLearner.__init__
+
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        plain(self, *args, **options)
+        for state in self.behind.values():
+            state.model = state.bucket.model()
+
+    PartitionLearner.__init__ = init  # type: ignore[method-assign]
+
+
 BUGS: dict[str, Callable[[], None]] = {
     bug.__name__: bug
     for bug in (
@@ -182,5 +206,7 @@ BUGS: dict[str, Callable[[], None]] = {
         stamps_unread,
         gaps_unseen,
         storm,
+        promoted_at_once,
+        candidate_unread,
     )
 }

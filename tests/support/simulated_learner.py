@@ -10,9 +10,9 @@ from kafka.errors import KafkaError
 from memory_broker import MemoryBroker
 from simulated_world import SETTINGS, TOPICS
 
-from streams.learn.job import rounds
-from streams.learn.job.owner import Store
+from streams.learn.job import owner, rounds
 from streams.learn.job.rounds import Delivered, Learning
+from streams.learn.job.store import Store
 
 T = TypeVar("T")
 
@@ -23,6 +23,7 @@ async def inline(work: Callable[..., T], *args: object) -> T:
 
 
 rounds.in_thread = inline  # type: ignore[assignment]
+owner.CATCH_UP_POLLS = 1  # so that a candidate needs several rounds
 
 
 class InlineLoop:
@@ -95,6 +96,10 @@ class LearnJob:
             self._loop.run(self.learning._round(place.partition, batch))
         for number, place in list(self.learning.places.items()):
             self._loop.run(self.learning._tend(number, place))
+        self._loop.run(self.learning.take_up())
+        for number, place in list(self.learning.places.items()):
+            if place.ready and place.owner.behind:
+                self._loop.run(self.learning._catch_up(number, place))
         assert self.learning.hopeless is None, self.learning.hopeless
 
     async def _assign(self) -> None:

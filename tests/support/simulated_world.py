@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from random import Random
 
 import numpy as np
@@ -151,7 +152,7 @@ def letters(cluster: MemoryCluster) -> Counter[tuple[str, int]]:
 
 
 def snapshots(cluster: MemoryCluster) -> dict[str, Snapshot]:
-    """Return the newest snapshot of each bucket; versions must have only grown."""
+    """Return the newest snapshot of each bucket; versions must have only grown, and no list may have gone missing."""
     found: dict[str, Snapshot] = {}
     log = cluster.log(TopicPartition(TOPICS.parameters, 0))
     for record in log.history:
@@ -159,19 +160,20 @@ def snapshots(cluster: MemoryCluster) -> dict[str, Snapshot]:
             snapshot = decode(record.value, Snapshot)
             before = found.get(snapshot.bucket, snapshot)
             assert before.version <= snapshot.version, f"{snapshot.bucket} went back to {snapshot.version}"
+            assert before.rounds <= snapshot.rounds, f"{snapshot.bucket} {snapshot.version} has lost lists"
             found[snapshot.bucket] = snapshot
     return found
 
 
-def rounds(cluster: MemoryCluster) -> int:
-    """Return how many lists the newest snapshots hold."""
-    newest = {record.key: record.value for _, record in committed(cluster, TOPICS.parameters)}
-    return sum(decode(value, Snapshot).rounds for key, value in newest.items() if not key.startswith(b"@"))
+def newest(cluster: MemoryCluster) -> dict[str, Snapshot]:
+    """Return the snapshot of each bucket that a ranker would have now."""
+    found = {record.key: record.value for _, record in committed(cluster, TOPICS.parameters)}
+    return {key.decode(): decode(value, Snapshot) for key, value in found.items() if not key.startswith(b"@")}
 
 
-def learned_from(lists: Lists) -> dict[str, str]:
+def learned_from(lists: Lists, buckets: Mapping[str, Bucket]) -> dict[str, str]:
     """Return the hash of each bucket's model that has learned these lists, and nothing else."""
-    models = {name: bucket.model() for name, bucket in BUCKETS.items()}
+    models = {name: bucket.model() for name, bucket in buckets.items()}
     for (_, bucket, rows), count in lists.items():
         for _ in range(count):
             models[bucket].learn(samples_of_rows(rows))

@@ -13,11 +13,13 @@ from kafka import TopicPartition
 from memory_broker import MemoryBroker, MemoryCluster
 from memory_log import MemoryLog
 from simulated_learner import LearnJob
-from simulated_world import SETTINGS, TOPICS, Producer, learned_from, letters, net, rounds, snapshots
+from simulated_world import BUCKETS, SETTINGS, TOPICS, Producer, learned_from, letters, net, newest, snapshots
 
+from schemas.codec import encode
 from streams.broker import JobClocks
 from streams.join import Commit
 from streams.join.job.worker import JoinJob
+from streams.parameters import ROLLOUT, rollout_of
 
 DAY_S = 86_400.0
 LISTS = 24
@@ -38,6 +40,7 @@ FAULTS = {  # how likely each is at a call or a step, in the runs that have it
     "retention": 0.03,
     "partition": 0.01,
     "expiry": 0.02,
+    "rollout": 0.05,
 }
 
 
@@ -151,6 +154,7 @@ class Simulation:
         cluster.add_topic(TOPICS.dead_letters, 1)
         cluster.add_topic(TOPICS.late_clicks, 1)
         self.producer = Producer(cluster, rng, lists=LISTS)
+        self.epochs = {name: [bucket] for name, bucket in BUCKETS.items()}
         self.workers: dict[str, Worker] = {}
         for kind in ("join", "join", "learn", "learn")[rng.randint(0, 1) : rng.randint(3, 4)]:
             self.add_worker(kind)
@@ -200,8 +204,12 @@ class Simulation:
             self.struck[fault] += 1
 
     def complete(self) -> bool:
-        """Return whether all that was shown has been learned."""
-        return rounds(self.cluster) == len(self.producer.impressions)
+        """Return whether all that was shown has been learned, by the newest epochs."""
+        found = newest(self.cluster)
+        lists = sum(snapshot.rounds for snapshot in found.values())
+        epochs = {name: snapshot.epoch for name, snapshot in found.items()}
+        wanted = {name: len(epochs) for name, epochs in self.epochs.items()}
+        return lists == len(self.producer.impressions) and epochs == wanted
 
     def step(self) -> None:
         """Let one of them do something."""
@@ -210,7 +218,7 @@ class Simulation:
         if self.calm:
             return
         likely = self.likely
-        for fault in ("leave", "join", "away", "silence", "compact", "retention", "partition", "expiry"):
+        for fault in ("leave", "join", "away", "silence", "compact", "retention", "partition", "expiry", "rollout"):
             if rng.random() < likely[fault]:
                 getattr(self, fault)()
 
@@ -272,6 +280,20 @@ class Simulation:
         assert not begun, f"{begun} began again without anybody having said so"
         group.offsets |= kept
 
+    def rollout(self) -> None:
+        """Let somebody roll out other parameters, maybe before the last ones have caught up."""
+        name, serving = self.rng.choice([*self.epochs.items()])
+        known = newest(self.cluster).get(name)
+        if known is None or len(serving) > 4:
+            return
+        self.strikes("rollout")
+        other = {"algorithm": self.rng.choice(["c2ucb", "cm-linucb"]), "ridge": self.rng.choice([None, 2.0, 3.0])}
+        bucket = replace(BUCKETS[name], **other, epoch=len(serving) + 1)
+        record = rollout_of(bucket, serving[known.epoch - 1], now_ms=0)
+        serving.append(bucket)
+        parameters = self.cluster.log(TopicPartition(TOPICS.parameters, 0))
+        parameters.append(round(self.cluster.now * 1000), f"{ROLLOUT}{name}".encode(), encode(record))
+
     def run(self) -> None:
         """Let things go wrong for a while, then calm down; everything must be learned soon."""
         while self.producer.left:
@@ -308,7 +330,8 @@ class Simulation:
         missing, more = wanted - found, found - wanted
         assert wanted == found, f"{len(missing)} lists are missing, {len(more)} are too many or wrong"
         learned = {name: snapshot.sha256 for name, snapshot in snapshots(self.cluster).items()}
-        assert learned == learned_from(wanted), "the samples are right, the models are not"
+        in_force = {name: epochs[-1] for name, epochs in self.epochs.items()}
+        assert learned == learned_from(wanted, in_force), "the samples are right, the models are not"
         assert letters(self.cluster) == self.producer.poisoned
         offsets = self.cluster.group("glimpse-join").offsets
         for number in range(len(self.cluster.topics[TOPICS.impressions].logs)):

@@ -24,9 +24,9 @@ from kafka.errors import KafkaError
 
 from streams.broker import log_of_job
 from streams.learn.job.health import LearnHealth, LearnWeb
-from streams.learn.job.owner import Store
 from streams.learn.job.report import LearnReport
 from streams.learn.job.rounds import Delivered, Learning, NotAssigned
+from streams.learn.job.store import Store
 from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
 from streams.logs import LogRecord, SourceAway
 from streams.parameters import Hopeless
@@ -147,7 +147,9 @@ def add_learn(app: LearnApp, samples: Any, settings: Settings) -> None:
             await app.learning.tend()
             if app.learning.hopeless is not None:
                 await app.crash(app.learning.hopeless)
-            await asyncio.sleep(min(0.5, settings.publish_every_s))
+            await app.learning.take_up()
+            behind = await app.learning.catch_up()
+            await asyncio.sleep(0.0 if behind else min(0.5, settings.publish_every_s))
 
     @app.task  # type: ignore[untyped-decorator]
     async def keep_online() -> None:

@@ -8,8 +8,7 @@ import numpy as np
 from prometheus_client.core import GaugeMetricFamily
 
 from schemas.records import Snapshot
-from streams.parameters import Version, restore_model
-from streams.settings import Bucket
+from streams.parameters import Version, frozen_model
 
 MOST_BUCKETS = 100  # with more of them, those first by name are shown, and how many are left out
 LARGEST = 512  # the condition of a larger A takes too long
@@ -18,8 +17,7 @@ LARGEST = 512  # the condition of a larger A takes too long
 class ModelMetrics:
     """What each bucket's newest snapshot says, and how far θ went with it."""
 
-    def __init__(self, buckets: Mapping[str, Bucket]) -> None:
-        self._buckets = buckets
+    def __init__(self) -> None:
         self._moved: dict[str, float] = {}
         self._theta: dict[str, tuple[Version, np.ndarray]] = {}
         self._condition: dict[str, tuple[Version, float | None]] = {}
@@ -73,10 +71,9 @@ class ModelMetrics:
         yield GaugeMetricFamily("glimpse_snapshot_buckets_left_out", about, left_out)
 
     def _condition_of(self, snapshot: Snapshot) -> float | None:
-        bucket = self._buckets.get(snapshot.bucket)
-        if bucket is None or not 0 < snapshot.dim <= LARGEST:
+        if not 0 < snapshot.dim <= LARGEST:
             return None
-        gram = getattr(restore_model(bucket, snapshot), "gram", None)
+        gram = getattr(frozen_model(snapshot), "gram", None)
         if gram is None:  # pbm-ucb has none
             return None
         values = np.linalg.eigvalsh(gram)

@@ -2,87 +2,24 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from threading import Lock
+from collections.abc import Callable, Mapping, Sequence
 
 from kafka import TopicPartition
 
 from schemas.codec import encode
-from schemas.records import DeadLetter, Progress, Snapshot
-from streams.broker import BrokerPort, KafkaBroker, LogConsumer, TransactionWriter, partition_of
-from streams.learn.partition_learner import PartitionLearner, SamplesPartition
+from schemas.records import Candidate, Progress, Rollout, Snapshot
+from streams.broker import LogConsumer, TransactionWriter, partition_of
+from streams.learn.job.store import Store
+from streams.learn.partition_learner import PartitionLearner, Round
 from streams.logs import LogRecord, cut_to_fit
-from streams.parameters import ConfigChanged, SnapshotMissing, check_config, check_stamp, split_snapshot
-from streams.parameters.job import KafkaParameters
-from streams.settings import Bucket, Settings, Topics
+from streams.parameters import CANDIDATE, ConfigChanged, key_of, overruled, split_snapshot
+from streams.settings import Bucket
 
 log = logging.getLogger(__name__)
 
 PATIENCE_MS = 15_000  # for one call to the broker; then the round is given up and made again from what is durable
-
-
-class Store:
-    """What all owners in a process share: the topics' names and ids, and one reader of the parameters topic.
-
-    Any thread may call; readers keep what they have read when a call fails.
-    """
-
-    def __init__(self, settings: Settings, *, broker: BrokerPort | None = None) -> None:
-        self.settings = settings
-        self.topics = Topics.of(settings)
-        self.broker = broker or KafkaBroker(settings)
-        self._reader: KafkaParameters | None = None
-        self._asker: LogConsumer | None = None
-        self._reading, self._asking = Lock(), Lock()
-
-    def read(self) -> tuple[Mapping[str, Snapshot], Mapping[int, Progress]]:
-        """Return the newest snapshots and progress, read to the end of the topic as it is now."""
-        with self._reading:
-            self.reader.catch_up()
-            return dict(self.reader.snapshots), dict(self.reader.progress)
-
-    @property
-    def reader(self) -> KafkaParameters:
-        """The reader of the parameters topic, which goes on from where it was."""
-        if self._reader is None:
-            self._reader = KafkaParameters(self.settings, broker=self.broker)
-        return self._reader
-
-    def log(self, partition: int = 0) -> SamplesPartition:
-        """Return a samples partition as it is on the broker."""
-        found = self.broker.topics([self.topics.samples]).get(self.topics.samples)
-        if found is None or not found.partitions:
-            raise SnapshotMissing(
-                f"no topic {self.topics.samples!r} on Kafka at {self.settings.kafka}; create it: glimpse topics"
-            )
-        return SamplesPartition(self.topics.samples, found.topic_id, partition, found.partitions)
-
-    def bounds(self, log: SamplesPartition) -> tuple[int, int]:
-        """Return the first offset that a samples partition still has, and its end."""
-        place = TopicPartition(log.topic, log.partition)
-        with self._asking:
-            if self._asker is None:
-                self._asker = self.broker.consumer()
-            return self._asker.bounds([place])[place]
-
-    def check(self) -> None:
-        """Refuse to start when a bucket's settings are not those of its newest snapshot, or that is not the newest."""
-        log = self.log()
-        snapshots, progress = self.read()
-        for name, bucket in self.settings.buckets.items():
-            home, snapshot = partition_of(name, log.partitions), snapshots.get(name)
-            at = progress.get(home)
-            if at is not None and at.samples_topic_id == log.topic_id:
-                check_stamp(bucket, snapshot, at.versions.get(name))
-            if snapshot is not None and snapshot.epoch >= bucket.epoch:
-                check_config(bucket, snapshot, topic_id=log.topic_id, partition=home)
-
-    def close(self) -> None:
-        """Let go of the readers; the next read starts from the beginning."""
-        for one in (self._reader, self._asker):
-            if one is not None:
-                one.close()
-        self._reader = self._asker = None
+CATCH_UP_BYTES = 16 << 20  # of records in one round behind the head, for which the head waits
+CATCH_UP_POLLS = 10
 
 
 class PartitionOwner:
@@ -113,6 +50,7 @@ class PartitionOwner:
         self.learner: PartitionLearner | None = None
         self._published, self._clock = published, clock
         self._writer: TransactionWriter | None = None
+        self._second: LogConsumer | None = None  # reads behind the head
 
     @property
     def name(self) -> str:
@@ -125,22 +63,37 @@ class PartitionOwner:
         # Before reading: from here on nobody else can publish this partition.
         self._writer = self.store.broker.writer(self.name, patience_ms=PATIENCE_MS)
         log_now = self.store.log(self.partition)
-        snapshots, progress = self.store.read()
+        known = self.store.read()
         # After reading: who slept in between, while others learned on, would find them beyond an end from before.
         start, end = self.store.bounds(log_now)
-        at = progress.get(self.partition)
+        at = known.progress.get(self.partition)
         if at is not None and at.samples_topic_id == log_now.topic_id:
             self._check_bounds(at, start, end)
-        learner = PartitionLearner(
-            self.buckets(log_now.partitions), log_now, snapshots=snapshots, progress=at, log_start=start
-        )
-        if any(state.changed for state in learner.states.values()):
+        buckets = self.buckets(log_now.partitions)
+        learner = PartitionLearner(buckets, log_now, known, log_start=start)
+        self._say(learner, buckets)
+        for name in buckets:
+            if name in known.snapshots:
+                self._published(known.snapshots[name])
+        if any(state.changed for state in [*learner.states.values(), *learner.behind.values()]):
             self._publish(learner)  # buckets that are new: rankers can start, and a restart need not begin again
-        for name, state in learner.states.items():
-            if name in snapshots and snapshots[name].version == (state.bucket.epoch, state.stamp):
-                self._published(snapshots[name])
         self.learner = learner
         return learner
+
+    @staticmethod
+    def _say(learner: PartitionLearner, buckets: Mapping[str, Bucket]) -> None:
+        for name, bucket in buckets.items():
+            if name in learner.held:
+                log.error("%s", learner.held[name])
+            elif (warning := overruled(bucket, learner.known.rollouts.get(name))) is not None:
+                log.warning("%s", warning)
+            if name in learner.behind:
+                state, serving = learner.behind[name], name in learner.states
+                log.info(
+                    "bucket %r: epoch %d is learned beside the head of the log, from offset %d of %d; %s",
+                    *(name, state.bucket.epoch, state.stamp, learner.next_offset),
+                    "the older one goes on until then" if serving else "nothing else of it is learned until then",
+                )
 
     def buckets(self, partitions: int) -> dict[str, Bucket]:
         """Return the buckets whose samples are on this partition."""
@@ -166,22 +119,67 @@ class PartitionOwner:
         self.learner.apply(records)
         self._publish(self.learner)
 
-    def _publish(self, learner: PartitionLearner) -> None:
-        snapshots, progress, refused = learner.publish(now_ms=round(self._clock() * 1000))
-        self._commit(snapshots, progress, refused)
-        for snapshot in snapshots:
-            self._published(snapshot)
+    @property
+    def behind(self) -> bool:
+        """Whether something is learned behind the head of the log."""
+        return self.learner is not None and bool(self.learner.behind)
 
-    def _commit(self, snapshots: Iterable[Snapshot], progress: Progress, refused: Iterable[DeadLetter]) -> None:
+    def not_taken_up(self, rollouts: Mapping[str, Rollout]) -> list[str]:
+        """Return the buckets here that were rolled out after they were restored."""
+        if self.learner is None:
+            return []
+        known, ours = self.learner.known.rollouts, self.buckets(self.learner.log.partitions)
+        return [
+            name
+            for name, rollout in sorted(rollouts.items())
+            if name in ours and (name not in known or known[name].epoch < rollout.epoch)
+        ]
+
+    def catch_up(self) -> None:
+        """Learn some of what lies behind the head, and publish it; when this returns, that is durable."""
+        learner = self.learner
+        start = None if learner is None else learner.behind_from
+        if learner is None or start is None:
+            return
+        place, records, size = TopicPartition(learner.log.topic, self.partition), list[LogRecord](), 0
+        if self._second is None:
+            self._second = self.store.broker.consumer()
+            self._second.assign([place])
+        if self._second.position(place) != start:
+            self._second.seek(place, start)
+        for _ in range(CATCH_UP_POLLS):
+            for found in self._second.poll(100).get(place, ()):
+                records.append(LogRecord(found.offset, found.timestamp, found.key, found.value))
+                size += len(found.value or b"")
+            if size > CATCH_UP_BYTES or (self._second.position(place) or 0) >= learner.next_offset:
+                break
+        learner.catch_up(records, read_to=self._second.position(place) or start)
+        if any(state.changed for state in learner.behind.values()):
+            self._publish(learner)
+
+    def _publish(self, learner: PartitionLearner) -> None:
+        made = learner.publish(now_ms=round(self._clock() * 1000))
+        self._commit(made)
+        for snapshot in made.snapshots:
+            self._published(snapshot)
+        for name in made.promoted:
+            log.info("bucket %r: epoch %d has caught up and serves now", name, learner.states[name].bucket.epoch)
+
+    def _commit(self, made: Round) -> None:
         writer, topics = self._writer, self.store.topics
         assert writer is not None
         writer.begin()
-        for snapshot in snapshots:
+        for snapshot in made.snapshots:
             for chunk in split_snapshot(snapshot):
-                key = f"{chunk.bucket}#{chunk.chunk}" if chunk.chunk else chunk.bucket
-                writer.send(topics.parameters, key=key.encode(), value=encode(chunk))
-        writer.send(topics.parameters, key=f"@samples-{progress.samples_partition}".encode(), value=encode(progress))
-        for letter in refused:
+                writer.send(topics.parameters, key=key_of(chunk), value=encode(chunk))
+                if snapshot.bucket in made.promoted:  # so that compaction takes what it was before
+                    writer.send(topics.parameters, key=key_of(chunk, CANDIDATE), value=None)
+        for candidate in made.candidates:
+            for chunk in split_snapshot(candidate):
+                writer.send(topics.parameters, key=key_of(chunk, CANDIDATE), value=encode(Candidate(encode(chunk))))
+        key = f"@samples-{made.progress.samples_partition}"
+        writer.send(topics.parameters, key=key.encode(), value=encode(made.progress))
+        for letter in made.refused:
             key = f"{letter.topic}-{letter.partition}"
             writer.send(topics.dead_letters, key=key.encode(), value=encode(cut_to_fit(letter)))
         writer.commit()
@@ -192,3 +190,6 @@ class PartitionOwner:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.abandon()
+        second, self._second = self._second, None
+        if second is not None:
+            second.close()

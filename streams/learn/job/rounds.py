@@ -12,14 +12,17 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
+from kafka.errors import KafkaError
+
 from schemas.records import Snapshot
 from streams.broker import BrokerPort, was_fenced
 from streams.learn.job.metrics import ModelMetrics
 from streams.learn.job.online import OnlineStore
-from streams.learn.job.owner import PartitionOwner, Store
+from streams.learn.job.owner import PartitionOwner
+from streams.learn.job.store import Store
 from streams.learn.job.threads import in_thread
 from streams.learn.partition_learner import Counts
-from streams.logs import LogRecord
+from streams.logs import LogRecord, SourceAway
 from streams.parameters import Hopeless
 from streams.settings import Settings
 from streams.web import BulkHistogram
@@ -84,7 +87,7 @@ class Learning:
         self.hopeless: Exception | None = None
         self.rounds = self.restored = self.gaps = 0
         self.counts: dict[int, Counts] = {}  # what was learned here and is durable, of partitions that are gone too
-        self.models = ModelMetrics(settings.buckets)
+        self.models = ModelMetrics()
         self.seconds = BulkHistogram("glimpse_learn_round_seconds", "To learn and publish a round.")
         self._seek = seek
         self.online = OnlineStore(settings, newest=lambda: self.newest)
@@ -205,6 +208,42 @@ class Learning:
                 return  # a rebalance is under way
             except Exception as error:
                 await self._give_up(number, place, error)
+
+    async def catch_up(self) -> bool:
+        """Learn some of what lies behind the head of each log; return whether there was anything."""
+        behind = [one for one in self.places.items() if one[1].ready and one[1].owner.behind]
+        await asyncio.gather(*(self._catch_up(number, place) for number, place in behind))
+        return bool(behind)
+
+    async def _catch_up(self, number: int, place: AssignedPartition) -> None:
+        async with place.lock:
+            if place.owner.learner is None or self._stopping:
+                return
+            before = replace(place.owner.learner.counts)
+            try:
+                await in_thread(place.owner.catch_up)
+            except Exception as error:  # whatever it is, the state may now differ from what is durable
+                await self._give_up(number, place, error)
+                return
+            self._count(number, before, place.owner.learner.counts)
+            self.online.news.set()
+
+    async def take_up(self) -> None:
+        """Make partitions again whose buckets were rolled out since they were restored."""
+        if not self.places or self._stopping:
+            return
+        try:
+            found = await in_thread(self.store.rolled_out)
+        except (KafkaError, SourceAway) as error:
+            log.info("rollouts cannot be looked for now: %r", error)
+            return
+        for number, place in list(self.places.items()):
+            newer = place.owner.not_taken_up(found)
+            if newer:
+                async with place.lock:
+                    log.info("samples partition %d takes up a rollout of %s", number, ", ".join(newer))
+                    place.sought = False
+                    await in_thread(place.owner.drop)
 
     async def _give_up(self, number: int, place: AssignedPartition, error: Exception) -> None:
         """Drop a partition's state; ``tend`` restores it."""

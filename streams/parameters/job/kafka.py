@@ -1,18 +1,19 @@
-"""The parameters topic: snapshots and progress, newest of each key."""
+"""The parameters topic: snapshots, candidates, rollouts and progress, newest of each key."""
 
 from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 from kafka import TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
-from schemas.records import Progress, Snapshot
+from schemas.records import Candidate, Progress, Rollout, Snapshot
 from streams.broker import BrokerPort, KafkaBroker
 from streams.logs import SourceAway
-from streams.parameters.chunks import Version
+from streams.parameters.chunks import CANDIDATE, Version
 from streams.parameters.errors import SnapshotCorrupt, SnapshotMissing
 from streams.parameters.newest import Newest
 from streams.settings import Settings, Topics
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class KafkaParameters:
-    """The compacted topic: the newest snapshot of each bucket and the progress of each samples partition.
+    """The compacted topic: newest snapshot, candidate and rollout of each bucket, progress of each samples partition.
 
     Reads committed records only, from the beginning, and then what is added; what is unreadable or unsound is counted,
     told once, and hides nothing.
@@ -30,9 +31,8 @@ class KafkaParameters:
     def __init__(self, settings: Settings, *, broker: BrokerPort | None = None) -> None:
         self.topic = Topics.of(settings).parameters
         self.address = settings.kafka
-        self.progress: dict[int, Progress] = {}
         self.unreadable = 0
-        self._newest = Newest()
+        self._forget()
         broker = broker or KafkaBroker(settings)
         try:
             found = broker.topics([self.topic]).get(self.topic)
@@ -43,6 +43,16 @@ class KafkaParameters:
         except KafkaError as error:
             raise SourceAway(f"Kafka at {self.address} does not answer: {error}") from error
         self._consumer.assign(self._places)
+
+    def _forget(self) -> None:
+        self.progress: dict[int, Progress] = {}
+        self.rollouts: dict[str, Rollout] = {}
+        self._newest, self._candidates = Newest(), Newest()
+
+    @property
+    def candidates(self) -> dict[str, Snapshot]:
+        """What each bucket's candidate has learned, as far as it was read; promoted ones may be among them."""
+        return self._candidates.by_bucket
 
     @property
     def snapshots(self) -> dict[str, Snapshot]:
@@ -68,7 +78,7 @@ class KafkaParameters:
 
     def _away(self, error: KafkaError) -> SourceAway:
         if isinstance(error, OffsetOutOfRangeError):  # the topic was made again, and what was read is of another
-            self._newest, self.progress = Newest(), {}
+            self._forget()
             self._consumer.assign(self._places)
         return SourceAway(f"{self.topic} on {self.address} cannot be read: {error}")
 
@@ -88,20 +98,29 @@ class KafkaParameters:
         batches = self._consumer.poll(timeout_ms)
         records = [record for some in batches.values() for record in some]
         for record in records:
-            self._take(record.offset, record.value)
+            self._take(record)
         return len(records)
 
-    def _take(self, offset: int, value: bytes | None) -> None:
+    def _take(self, record: Any) -> None:
+        if record.value is None and (record.key or b"").startswith(CANDIDATE.encode()):
+            self._candidates.forget(record.key.decode("utf-8", "replace").removeprefix(CANDIDATE).partition("#")[0])
+            return
         try:
-            record = decode(value or b"", max_bytes=2 * MAX_BYTES)
-            if isinstance(record, Snapshot):
-                self._newest.add(record)
-            elif isinstance(record, Progress):
-                self.progress[record.samples_partition] = record
+            found = decode(record.value or b"", max_bytes=2 * MAX_BYTES)
+            if isinstance(found, Snapshot):
+                self._newest.add(found)
+            elif isinstance(found, Candidate):
+                self._candidates.add(decode(found.snapshot, Snapshot, max_bytes=2 * MAX_BYTES))
+            elif isinstance(found, Progress):
+                self.progress[found.samples_partition] = found
+            elif isinstance(found, Rollout):
+                known = self.rollouts.get(found.bucket)
+                if known is None or known.epoch <= found.epoch:
+                    self.rollouts[found.bucket] = found
         except (SchemaError, SnapshotCorrupt) as error:  # somebody else's bytes: what was good stays
             if not self.unreadable:
                 words = "a record of %s at offset %d is left aside, as are others like it: %s"
-                log.warning(words, self.topic, offset, error)
+                log.warning(words, self.topic, record.offset, error)
             self.unreadable += 1
 
     def buckets(self) -> list[str]:

@@ -14,11 +14,12 @@ SEEDS, PROCESSES = 1_000, 2
 BUGS = (
     *("offsets_before_samples", "membership_unsaid", "failed_means_lost", "failed_means_done"),
     *("state_outlives_its_partition", "rereading_aloud", "seeking_back", "beginning_again", "wall_clock"),
-    *("fence_ignored", "stamps_unread", "gaps_unseen", "storm"),
+    *("fence_ignored", "stamps_unread", "gaps_unseen", "storm", "promoted_at_once", "candidate_unread"),
 )
 KINDS = {
     *("crash of a join", "crash of a learn", "request", "answer", "request of a commit", "answer of a commit"),
     *("freeze", "switch", "leave", "join", "away", "silence", "compact", "retention", "partition", "expiry"),
+    "rollout",
 }
 
 

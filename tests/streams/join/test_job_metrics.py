@@ -195,7 +195,7 @@ def test_reasons_never_become_too_many_labels():
 
 
 def test_models_show_how_far_they_went():
-    bucket, models = BUCKETS["a"], ModelMetrics(BUCKETS)
+    bucket, models = BUCKETS["a"], ModelMetrics()
     model = bucket.model()
     place = {"topic_id": "t", "partition": 0}
     first = take_snapshot(model, bucket, samples_offset=0, published_at_ms=5000, **place)
@@ -220,7 +220,7 @@ def test_models_show_how_far_they_went():
 
 
 def test_a_context_free_model_has_no_condition():
-    bucket, models = BUCKETS["p"], ModelMetrics(BUCKETS)
+    bucket, models = BUCKETS["p"], ModelMetrics()
     snapshot = take_snapshot(bucket.model(), bucket, samples_offset=0, topic_id="t", partition=0, published_at_ms=1)
     models.look({"p": snapshot})
     assert not parse(text_of(models.families({"p": snapshot})))["glimpse_snapshot_gram_condition"].samples

@@ -16,7 +16,7 @@ from schemas.records import SampleBatch, Snapshot
 from streams.events import Acceptance
 from streams.join import BadCommit, Commit, SessionJoin
 from streams.join import clock as log_clock
-from streams.learn import PartitionLearner, SamplesPartition
+from streams.learn import Durable, PartitionLearner, SamplesPartition
 from streams.logs import LogRecord
 from streams.settings import Bucket
 
@@ -102,7 +102,7 @@ def test_parameters_of_the_first_version_are_learned_on_to_the_same_bits():
     new = Upgraded(2)
     new.go_on(restarts=False)
     then = {name: decode(b64decode(value), Snapshot) for name, value in OLD["parameters"]["then"].items()}
-    learner = PartitionLearner(BUCKETS, SamplesPartition("samples", "first", 0, 1), snapshots=then)
+    learner = PartitionLearner(BUCKETS, SamplesPartition("samples", "first", 0, 1), Durable(then))
     learner.apply(LogRecord(new.before + n, 0, None, value) for n, value in enumerate(new.samples))
     wanted = {name: decode(b64decode(value), Snapshot).sha256 for name, value in OLD["parameters"]["end"].items()}
     assert {one.bucket: one.sha256 for one in learner.publish(now_ms=0)[0]} == wanted

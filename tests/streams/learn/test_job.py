@@ -23,8 +23,9 @@ from sample_batches import SampleWriter, all_algorithms, make_batch
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
 from streams.broker import admin, partition_of
-from streams.learn.job.owner import PartitionOwner, Store
+from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.rounds import Delivered, Learning
+from streams.learn.job.store import Store
 from streams.local.server import free_port
 from streams.logs import LogRecord
 from streams.parameters import restore_model

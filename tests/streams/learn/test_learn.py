@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from published import after, caught_up, durable
 from sample_batches import DIM, K, all_algorithms, make_batch, pack
 
 from learner import Samples
 from schemas.codec import decode, encode
 from schemas.records import BucketStamp, DeadLetter, Progress, SampleBatch
-from streams.learn import PartitionLearner, SamplesPartition, samples_of
+from streams.learn import Durable, PartitionLearner, SamplesPartition, samples_of
 from streams.logs import LogRecord, cut_to_fit
-from streams.parameters import ConfigChanged, SnapshotCorrupt, SnapshotMissing
+from streams.parameters import SnapshotCorrupt, SnapshotMissing
 from streams.settings import Bucket
 
 BUCKETS = all_algorithms()
@@ -73,30 +74,28 @@ def test_reading_again_learns_nothing_twice():
 
 def test_a_restart_from_what_was_published_equals_no_restart():
     records, samples = log_of(30)
-    snapshots, progress, learner = {}, None, PartitionLearner(BUCKETS, LOG)
+    known, learner = Durable(), PartitionLearner(BUCKETS, LOG)
     for start in (0, 4, 11, 12, 21):
         learner.apply(records[start : start + 9])  # overlaps with what comes next
-        published, progress, _ = learner.publish(now_ms=start)
-        for snapshot in published:
-            if snapshot.bucket in snapshots:
-                assert snapshot.version > snapshots[snapshot.bucket].version
-            snapshots[snapshot.bucket] = snapshot
-        learner = PartitionLearner(BUCKETS, LOG, snapshots=snapshots, progress=progress)
-        assert learner.next_offset == progress.next_offset
+        known = after(known, learner.publish(now_ms=start))
+        learner = PartitionLearner(BUCKETS, LOG, known)
+        assert learner.next_offset == known.progress[0].next_offset
+        assert not learner.behind
     assert hashes(learner) == expected(samples)
 
 
 def test_what_a_learner_without_a_bucket_passed_over_is_learned_by_the_next_one():
     records, samples = log_of(30)
-    snapshots, progress, learner = {}, None, PartitionLearner(BUCKETS, LOG)
+    known, learner = Durable(), PartitionLearner(BUCKETS, LOG)
     fewer = {name: bucket for name, bucket in BUCKETS.items() if name != "ubm"}
-    for known, start, stop in [(BUCKETS, 0, 10), (fewer, 10, 20), (fewer, 20, 22), (BUCKETS, 0, 30)]:
-        learner = PartitionLearner(known, LOG, snapshots=snapshots, progress=progress)
+    for buckets, start, stop in [(BUCKETS, 0, 10), (fewer, 10, 20), (fewer, 20, 22), (BUCKETS, 22, 30)]:
+        learner = PartitionLearner(buckets, LOG, known)
         learner.apply(records[start:stop])
-        published, progress, _ = learner.publish(now_ms=start)
-        snapshots |= {snapshot.bucket: snapshot for snapshot in published}
+        known = after(known, learner.publish(now_ms=start))
+    assert set(learner.behind) == {"ubm"}
+    known = after(known, caught_up(learner, records))
     assert hashes(learner) == expected(samples)
-    assert PartitionLearner(BUCKETS, LOG, snapshots=snapshots, progress=progress).next_offset == progress.next_offset
+    assert not PartitionLearner(BUCKETS, LOG, known).behind
 
 
 def test_what_was_refused_once_has_one_dead_letter_even_when_it_is_read_again():
@@ -105,11 +104,11 @@ def test_what_was_refused_once_has_one_dead_letter_even_when_it_is_read_again():
     fewer = {name: bucket for name, bucket in BUCKETS.items() if name != "ubm"}
     first = PartitionLearner(fewer, LOG)
     first.apply(records)
-    snapshots, progress, refused = first.publish(now_ms=1)
-    assert len(refused) > 1
-    again = PartitionLearner(BUCKETS, LOG, snapshots={one.bucket: one for one in snapshots}, progress=progress)
-    again.apply([*records, LogRecord(99, 0, None, b"!")])
-    assert [letter.offset for letter in again.publish(now_ms=2)[2]] == [99]
+    made = first.publish(now_ms=1)
+    assert len(made.refused) > 1
+    again = PartitionLearner(BUCKETS, LOG, durable(made))
+    again.apply([LogRecord(99, 0, None, b"!")])
+    assert [letter.offset for letter in caught_up(again, records).refused] == [99]
 
 
 def test_a_dead_letter_fits_a_record_whatever_it_quotes():
@@ -127,13 +126,13 @@ def test_a_dead_letter_fits_a_record_whatever_it_quotes():
 
 def test_only_changed_buckets_are_published_and_new_ones_at_once():
     learner = PartitionLearner(BUCKETS, LOG, log_start=7)
-    first, progress, _ = learner.publish(now_ms=1)
+    first, progress, *_ = learner.publish(now_ms=1)
     assert {snapshot.bucket for snapshot in first} == set(BUCKETS)
     assert {snapshot.version for snapshot in first} == {(1, 7)}
     assert progress == Progress("topic-1", 0, 7, 1, [BucketStamp(name, 1, 7) for name in sorted(BUCKETS)], 7)
     batch, _ = make_batch("full", 2, seed=3)
     learner.apply([LogRecord(9, 0, None, encode(batch))])
-    [second], progress, _ = learner.publish(now_ms=2)
+    [second], progress, *_ = learner.publish(now_ms=2)
     assert (second.bucket, second.version, progress.next_offset) == ("full", (1, 10), 10)
     assert learner.publish(now_ms=3)[0] == []
 
@@ -190,7 +189,7 @@ def test_what_cannot_be_learned_is_a_dead_letter_and_changes_nothing(value, reas
     learner = PartitionLearner(BUCKETS, LOG)
     learner.apply([*records[:5], poison, *later])
     assert hashes(learner) == expected(samples)
-    _, _, [letter] = learner.publish(now_ms=0)
+    _, _, [letter], *_ = learner.publish(now_ms=0)
     assert (letter.topic, letter.partition, letter.offset, letter.timestamp_ms) == ("samples", 0, 5_000, 99)
     assert (letter.key, letter.value) == (b"k", poison.value)
     assert reason in letter.reason
@@ -216,7 +215,7 @@ def test_a_list_that_cannot_be_learned_takes_its_correction_with_it_and_nothing_
     good.learn(Samples.from_clicks(np.full((3, K, DIM), 0.1, np.float32), np.zeros((3, K))))
     assert learner.states["ubm"].model.sha256() == good.sha256()
     assert (learner.counts.lists, learner.counts.rows) == (3, 3 * K)
-    _, _, [letter] = learner.publish(now_ms=0)
+    _, _, [letter], *_ = learner.publish(now_ms=0)
     assert (letter.offset, letter.timestamp_ms, letter.key) == (3, 99, b"k")
     assert letter.reason.startswith("2 of 5 lists, the first since context[")
     refused = decode(letter.value, SampleBatch)
@@ -228,56 +227,37 @@ def test_less_than_what_progress_tells_is_refused_and_says_what_to_do():
     records, _ = log_of(20)
     learner = PartitionLearner(BUCKETS, LOG)
     learner.apply(records[:10])
-    older, _, _ = learner.publish(now_ms=0)
+    older = durable(learner.publish(now_ms=0))
     learner.apply(records[10:])
-    newer, progress, _ = learner.publish(now_ms=1)
-    snapshots = {one.bucket: one for one in newer}
-    [old] = [one for one in older if one.bucket == "ubm"]
+    newer = after(older, learner.publish(now_ms=1))
+    old = older.snapshots["ubm"]
     for found, said in ((old, f"only ubm@1.{old.samples_offset} can be read"), (None, "no snapshot of it can be read")):
+        known = replace(newer, snapshots={**newer.snapshots, "ubm": found})
         with pytest.raises(SnapshotMissing, match=said) as refusal:
-            PartitionLearner(BUCKETS, LOG, snapshots=snapshots | {"ubm": found}, progress=progress)
+            PartitionLearner(BUCKETS, LOG, known)
         assert "epoch = 2" in str(refusal.value)
     raised = BUCKETS | {"ubm": replace(BUCKETS["ubm"], epoch=2)}
-    again = PartitionLearner(raised, LOG, snapshots=snapshots | {"ubm": old}, progress=progress)
-    assert again.next_offset == 0
-
-
-def test_killed_while_it_relearns_a_log_it_writes_no_dead_letter_twice():
-    records, samples = log_of(30)
-    records[4] = LogRecord(records[4].offset, 0, None, b"?")
-    learner = PartitionLearner(BUCKETS, LOG)
-    learner.apply(records)
-    snapshots, progress, [letter] = learner.publish(now_ms=0)
-    raised = BUCKETS | {"ubm": replace(BUCKETS["ubm"], epoch=2)}
-    known = {one.bucket: one for one in snapshots}
-    for stop in (2, 3, 20, 30):
-        learner = PartitionLearner(raised, LOG, snapshots=known, progress=progress)
-        learner.apply([record for record in records[:stop] if record.offset >= learner.next_offset])
-        snapshots, progress, letters = learner.publish(now_ms=stop)
-        known |= {one.bucket: one for one in snapshots}
-        assert letters == []
-    assert letter.offset == records[4].offset
-    assert progress.refused_to == progress.next_offset == records[-1].offset + 1
-    samples["pbm"].pop(0)  # what the broken record held
-    assert hashes(learner) == expected(samples)
+    again = PartitionLearner(raised, LOG, replace(newer, snapshots={**newer.snapshots, "ubm": old}))
+    assert again.behind_from == 0
+    assert "ubm" not in again.states, "what lies between the old one and the progress would be missing"
 
 
 def test_progress_without_stamps_is_gone_on_from_each_buckets_own():
     records, samples = log_of(30)
     learner = PartitionLearner(BUCKETS, LOG)
     learner.apply(records[:21])
-    snapshots, progress, _ = learner.publish(now_ms=0)
-    old = replace(progress, stamps=[], refused_to=-1)  # as the first version wrote it
-    again = PartitionLearner(BUCKETS, LOG, snapshots={one.bucket: one for one in snapshots}, progress=old)
+    made = learner.publish(now_ms=0)
+    old = replace(made.progress, stamps=[], refused_to=-1)  # as the first version wrote it
+    again = PartitionLearner(BUCKETS, LOG, durable(made._replace(progress=old)))
     again.apply([record for record in records if record.offset >= again.next_offset])
+    caught_up(again, records)
     assert hashes(again) == expected(samples)
 
 
-def published(bucket: Bucket, log: SamplesPartition = LOG):
+def published(bucket: Bucket, log: SamplesPartition = LOG) -> Durable:
     learner = PartitionLearner({bucket.name: bucket}, log)
     learner.apply([LogRecord(0, 0, None, encode(make_batch(bucket.name, 3, seed=5)[0]))])
-    snapshots, progress, _ = learner.publish(now_ms=0)
-    return {bucket.name: snapshots[0]}, progress
+    return durable(learner.publish(now_ms=0))
 
 
 CHANGES = {
@@ -292,57 +272,48 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change, said", CHANGES.values(), ids=CHANGES)
-def test_a_changed_bucket_is_refused_and_says_what_to_do(change, said):
+def test_a_changed_bucket_is_held_alone_and_says_what_to_do(change, said):
     bucket = replace(BUCKETS["ubm"], epoch=2)
-    snapshots, progress = published(bucket)
-    with pytest.raises(ConfigChanged) as refusal:
-        PartitionLearner({"ubm": replace(bucket, **change)}, LOG, snapshots=snapshots, progress=progress)
-    assert said in str(refusal.value)
-    assert "glimpse replay" in str(refusal.value)
-    assert "epoch = 3" in str(refusal.value)
+    learner = PartitionLearner({"ubm": replace(bucket, **change), "full": BUCKETS["full"]}, LOG, published(bucket))
+    assert said in learner.held["ubm"]
+    assert "glimpse rollout --bucket ubm" in learner.held["ubm"]
+    assert "epoch = 3" in learner.held["ubm"]
+    learner.apply([LogRecord(9, 0, None, encode(make_batch(name, 3, seed=5)[0])) for name in ("ubm", "full")])
+    made = caught_up(learner, [])
+    assert ([one.bucket for one in made.snapshots], made.refused) == (["full"], [])
+
+
+def test_what_was_held_is_learned_from_its_own_stamp_once_its_settings_are_mended():
+    records, samples = log_of(30)
+    records[25] = LogRecord(records[25].offset, 0, None, beyond_scale())
+    learner = PartitionLearner(BUCKETS, LOG)
+    learner.apply(records[:10])
+    known = durable(learner.publish(now_ms=0))
+    wrong = BUCKETS | {"ubm": replace(BUCKETS["ubm"], ridge=9.0)}
+    learner = PartitionLearner(wrong, LOG, known)
+    learner.apply(records[10:])
+    made = learner.publish(now_ms=1)
+    assert made.refused == []
+    mended = PartitionLearner(BUCKETS, LOG, after(known, made))
+    assert [letter.offset for letter in caught_up(mended, records).refused] == [records[25].offset]
+    samples[list(BUCKETS)[25 % len(BUCKETS)]].pop(5)
+    assert hashes(mended) == expected(samples)
 
 
 def test_another_samples_topic_is_refused():
-    snapshots, progress = published(BUCKETS["ubm"])
-    with pytest.raises(ConfigChanged, match=r"samples_topic_id 'topic-2' \(snapshot: 'topic-1'\)"):
-        PartitionLearner(
-            {"ubm": BUCKETS["ubm"]}, replace(LOG, topic_id="topic-2"), snapshots=snapshots, progress=progress
-        )
+    learner = PartitionLearner({"ubm": BUCKETS["ubm"]}, replace(LOG, topic_id="topic-2"), published(BUCKETS["ubm"]))
+    assert "samples_topic_id 'topic-2' (snapshot: 'topic-1')" in learner.held["ubm"]
 
 
 def test_another_alpha_is_no_other_model():
-    snapshots, progress = published(BUCKETS["ubm"])
-    changed = replace(BUCKETS["ubm"], alpha=0.25)
-    learner = PartitionLearner({"ubm": changed}, LOG, snapshots=snapshots, progress=progress)
+    known = published(BUCKETS["ubm"])
+    learner = PartitionLearner({"ubm": replace(BUCKETS["ubm"], alpha=0.25)}, LOG, known)
     assert learner.states["ubm"].model.alpha == 0.25
-    assert learner.states["ubm"].model.rounds == snapshots["ubm"].rounds
-
-
-def test_a_new_epoch_relearns_the_log_and_leaves_the_others_alone():
-    records, samples = log_of(20)
-    before = PartitionLearner(BUCKETS, LOG)
-    before.apply(records)
-    snapshots, progress, _ = before.publish(now_ms=0)
-    raised = BUCKETS | {"full": replace(BUCKETS["full"], ridge=7.0, epoch=2)}
-    learner = PartitionLearner(raised, LOG, snapshots={s.bucket: s for s in snapshots}, progress=progress)
-    [empty], start, _ = learner.publish(now_ms=1)
-    assert (empty.bucket, empty.version, empty.rounds, start.next_offset) == ("full", (2, 0), 0, 0)
-    learner.apply(records)
-    [relearned], _, _ = learner.publish(now_ms=2)
-    assert relearned.version == (2, progress.next_offset)
-    reference = raised["full"].model()
-    for part in samples["full"]:
-        reference.learn(part)
-    assert relearned.sha256 == reference.sha256()
-    assert hashes(learner) == expected(samples) | {"full": relearned.sha256}
+    assert learner.states["ubm"].model.rounds == known.snapshots["ubm"].rounds
 
 
 def test_a_corrupt_snapshot_is_refused():
-    snapshots, progress = published(BUCKETS["ubm"])
+    known = published(BUCKETS["ubm"])
+    bad = replace(known, snapshots={"ubm": replace(known.snapshots["ubm"], sha256="0" * 64)})
     with pytest.raises(SnapshotCorrupt, match=r"ubm@1\.1"):
-        PartitionLearner(
-            {"ubm": BUCKETS["ubm"]},
-            LOG,
-            snapshots={"ubm": replace(snapshots["ubm"], sha256="0" * 64)},
-            progress=progress,
-        )
+        PartitionLearner({"ubm": BUCKETS["ubm"]}, LOG, bad)

@@ -32,7 +32,7 @@ def flow(learned_to: int) -> list[Learned]:
         log.add(1, offset, batch)
         if offset < learned_to:
             learner.apply([LogRecord(offset, 0, None, encode(batch))])
-    snapshots, _, letters = learner.publish(now_ms=0)
+    snapshots, _, letters, *_ = learner.publish(now_ms=0)
     for letter in letters:
         log.refuse(letter)
     return log.learned({one.bucket: one for one in snapshots}, BUCKETS)

@@ -14,7 +14,8 @@ from learner import Samples
 from schemas.codec import encode
 from schemas.records import BucketStamp, Progress
 from streams.broker import KafkaBroker
-from streams.learn.job.owner import PartitionOwner, Store
+from streams.learn.job.owner import PartitionOwner
+from streams.learn.job.store import Store
 from streams.logs import LogRecord, SourceAway
 from streams.parameters import ConfigChanged, SnapshotCorrupt, SnapshotMissing, restore_model, take_snapshot
 from streams.parameters.job import KafkaParameters, RedisParameters
@@ -263,7 +264,7 @@ def test_a_read_that_took_too_long_goes_on_where_it_was(settings_for):
         store.reader.catch_up(timeout_s=1.5)
     assert broker.polled == 10
     held.commit_transaction()
-    snapshots, _ = store.read()
+    snapshots = store.read().snapshots
     assert snapshots["main"].version == (1, 10)
     assert broker.polled == 11, "nothing is read twice"
     for one in (done, held, store):
@@ -290,7 +291,7 @@ def test_less_than_what_was_learned_is_refused_at_start(settings_for):
     writer.write()
     owner.restore()
     owner.learn([LogRecord(0, 0, b"main", encode(make_batch("main", 20, seed=1)[0]))])
-    newest = owner.store.read()[0]["main"]
+    newest = owner.store.read().snapshots["main"]
     assert newest.version == (1, 1)
     owner.drop()
     owner.store.check()

@@ -1,0 +1,136 @@
+"""Where each bucket of a samples partition goes on: at the head of the log, behind it, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from learner import Bandit
+from schemas.records import Progress, Rollout, SampleBatch, Snapshot
+from streams.logs import LogRecord
+from streams.parameters import (
+    ConfigChanged,
+    Version,
+    before_of,
+    check_config,
+    check_stamp,
+    in_force,
+    restore_model,
+)
+from streams.settings import Bucket
+
+
+@dataclass(frozen=True, slots=True)
+class SamplesPartition:
+    """Which samples partition is learned, and how many there are."""
+
+    topic: str
+    topic_id: str
+    partition: int = 0
+    partitions: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """The newest of what was published, by bucket; candidates that were promoted may be among it."""
+
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    candidates: Mapping[str, Snapshot] = field(default_factory=dict)
+    rollouts: Mapping[str, Rollout] = field(default_factory=dict)
+    progress: Mapping[int, Progress] = field(default_factory=dict)  # by samples partition
+
+
+@dataclass(slots=True)
+class BucketState:
+    """One epoch of a bucket with its stamp: every sample of the bucket below it is learned."""
+
+    bucket: Bucket
+    model: Bandit
+    stamp: int
+    changed: bool
+    candidate: bool = False  # an older epoch serves until this one has caught up
+    letters_from: int | None = 0  # what it refuses from here on is a dead letter; None: of the older epoch, at the head
+    waiting: list[tuple[LogRecord, SampleBatch]] = field(default_factory=list)
+
+    @property
+    def version(self) -> Version:
+        """The version of the snapshot that would be taken now."""
+        return self.bucket.epoch, self.stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a bucket goes on: ``head`` learns what comes, ``behind`` what the log has from its stamp on."""
+
+    head: BucketState | None = None
+    behind: BucketState | None = None
+    held: str = ""  # why its settings are not learned
+
+
+def standing_of(bucket: Bucket, log: SamplesPartition, known: Durable, *, log_start: int) -> Standing:
+    """Return where a bucket of the settings goes on, given what is durable.
+
+    Without progress everything is learned from the oldest stamp on, as a whole. Raises SnapshotMissing when less can be
+    read than what is known to have been learned; settings that cannot be gone on with hold only their own bucket.
+    """
+    snapshot, rollout = known.snapshots.get(bucket.name), known.rollouts.get(bucket.name)
+    progress = known.progress.get(log.partition)
+    learned = None if progress is None else progress.versions.get(bucket.name)
+    try:
+        wanted = in_force(bucket, rollout)
+        if progress is None:
+            return Standing(head=_restored(wanted, log, snapshot, learned, log_start))
+        if snapshot is not None and snapshot.epoch < wanted.epoch:
+            return _succession(bucket, wanted, log, known, log_start)
+        state = _restored(wanted, log, snapshot, learned, log_start)
+    except ConfigChanged as error:
+        return Standing(held=str(error))
+    # Between a stamp and the progress there was nothing to learn, if that speaks of this very snapshot.
+    if learned == state.version or state.stamp >= progress.next_offset:
+        return Standing(head=state)
+    return Standing(behind=state)
+
+
+def _succession(bucket: Bucket, wanted: Bucket, log: SamplesPartition, known: Durable, log_start: int) -> Standing:
+    """Return the epoch that serves at the head, if its parameters are still known, and the next one behind it."""
+    snapshot, rollout = known.snapshots[bucket.name], known.rollouts.get(bucket.name)
+    head, learned = None, known.progress[log.partition].versions.get(bucket.name)
+    serving = before_of(bucket, rollout, snapshot)
+    here = (snapshot.samples_topic_id, snapshot.samples_partition) == (log.topic_id, log.partition)
+    if serving is not None and here and learned == snapshot.version:
+        head = BucketState(serving, restore_model(serving, snapshot), snapshot.samples_offset, changed=False)
+    found, needs = known.candidates.get(bucket.name), 0
+    behind = BucketState(wanted, wanted.model(), log_start, changed=True, candidate=True)
+    behind.letters_from = None if head is not None else snapshot.samples_offset
+    try:
+        if found is not None and found.epoch >= wanted.epoch:
+            check_config(wanted, found, topic_id=log.topic_id, partition=log.partition)
+            needs = found.samples_offset
+            behind.model, behind.changed = restore_model(wanted, found), False
+            behind.stamp = max(needs, log_start)
+        _check_whole(wanted, rollout, needs=needs, log_start=log_start)
+    except ConfigChanged as error:
+        return Standing(head=head, held=str(error))
+    return Standing(head=head, behind=behind)
+
+
+def _check_whole(wanted: Bucket, rollout: Rollout | None, *, needs: int, log_start: int) -> None:
+    """Refuse to roll out what would have learned less than what serves, unless told."""
+    if rollout is not None and rollout.epoch == wanted.epoch and not rollout.truncated and log_start > needs:
+        raise ConfigChanged(
+            f"epoch {wanted.epoch} of bucket {wanted.name!r} needs the samples from offset {needs} on, but their log "
+            f"begins at {log_start}: the older epoch goes on; to do with what is left: glimpse rollout --bucket "
+            f"{wanted.name} --truncated"
+        )
+
+
+def _restored(
+    bucket: Bucket, log: SamplesPartition, snapshot: Snapshot | None, learned: Version | None, log_start: int
+) -> BucketState:
+    """Return a bucket as of its newest snapshot, which must not be older than what is known to have been learned."""
+    check_stamp(bucket, snapshot, learned)
+    if snapshot is None or snapshot.epoch < bucket.epoch:
+        return BucketState(bucket, bucket.model(), log_start, changed=True)
+    check_config(bucket, snapshot, topic_id=log.topic_id, partition=log.partition)
+    stamp = snapshot.samples_offset
+    return BucketState(bucket, restore_model(bucket, snapshot), stamp, changed=False, letters_from=stamp)
