@@ -312,7 +312,7 @@ class Rollout:
     bucket: str
     epoch: int
     settings: bytes  # canonical JSON
-    before: bytes  # the same of what was learned with before
+    before: bytes  # the same of what was learned with before; none: not known
     written_at_ms: int
     truncated: bool = False
 

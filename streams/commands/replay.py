@@ -78,7 +78,7 @@ def replay(
     from streams.logs import Range, parse_mark
     from streams.logs.job import open_source
     from streams.rank import read_candidates
-    from streams.replay import compare, plan_of
+    from streams.replay import compare, deployed, plan_of
     from streams.replay.job import check_newer, in_directory, on_topic, snapshots_of, write_directory, write_topic
     from streams.settings import read_examination
 
@@ -92,6 +92,9 @@ def replay(
     if to_snapshot is not None:
         rebuild(logs, settings, to_snapshot)
         return
+    settings, warnings = deployed(logs, settings)
+    for text in warnings:
+        note(text)
     asked: dict[str, Any] = {"algorithm": algorithm, "alpha": alpha, "ridge": ridge, "epoch": epoch}
     asked |= {"context_scale": context_scale, "reward_scale": reward_scale}
     asked["examination"] = None if table is None else read_examination(table)

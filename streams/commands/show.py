@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Annotated, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streams.commands.options import Config, note
+
+if TYPE_CHECKING:
+    from schemas.records import Progress, Rollout, Snapshot
+    from streams.settings import Bucket, Settings
 
 commands = typer.Typer()
 
@@ -26,7 +32,8 @@ def show(
 ) -> None:
     """Show what a bucket's newest snapshot holds: algorithm, version, age, lists, θ, table, hashes, where from.
 
-    Settings that differ from those it was learned with are named. A snapshot that is damaged is refused.
+    Settings that differ from those it was learned with are named, and so are a rollout that is in force over them and
+    an epoch that has not caught up yet, with how far it is. A snapshot that is damaged is refused.
     """
     from contextlib import closing
 
@@ -35,6 +42,7 @@ def show(
     from streams.settings import load
 
     settings = load(config)
+    under_way = rollouts_of(settings) if source in (None, "kafka") else Rollouts()
     with closing(open_parameters(source or ("redis" if settings.redis else "kafka"), settings)) as place:
         names = [bucket] if bucket else sorted({*place.buckets(), *settings.buckets})
         found = {name: place.newest(name) for name in names}
@@ -48,7 +56,9 @@ def show(
                 continue
             verify(snapshot)
             now_ms = round(time.time() * 1000)
-            rows.append(describe(snapshot, settings.buckets.get(name), where=place.where(name), now_ms=now_ms))
+            learned_with = under_way.learned_with(settings.buckets.get(name), snapshot)
+            row = describe(snapshot, learned_with, where=place.where(name), now_ms=now_ms)
+            rows.append(row | under_way.of(settings.buckets.get(name), snapshot))
         if not names:
             raise SnapshotMissing(f"no model under {place.where('*')}; start one: glimpse learn")
     if as_json:
@@ -60,13 +70,71 @@ def show(
         print("\n".join(lines(rows)))
 
 
+@dataclass(frozen=True)
+class Rollouts:
+    """What is on Kafka beside the snapshots: parameters that were rolled out, epochs that have not caught up."""
+
+    rollouts: Mapping[str, Rollout] = field(default_factory=dict)
+    candidates: Mapping[str, Snapshot] = field(default_factory=dict)
+    progress: Mapping[int, Progress] = field(default_factory=dict)
+
+    def learned_with(self, bucket: Bucket | None, snapshot: Snapshot) -> Bucket | None:
+        """Return the bucket as a snapshot was learned, if that is known; else as the settings have it."""
+        from streams.rollout import Serving
+
+        if bucket is None:
+            return None
+        return Serving(bucket, snapshot, self.rollouts.get(bucket.name)).parameters or bucket
+
+    def of(self, bucket: Bucket | None, snapshot: Snapshot) -> dict[str, Any]:
+        """Return what is under way with a bucket, as JSON can hold it."""
+        from streams.parameters import describe_candidate, describe_rollout, differences, in_force
+
+        rollout, candidate = self.rollouts.get(snapshot.bucket), self.candidates.get(snapshot.bucket)
+        if candidate is not None and candidate.epoch <= snapshot.epoch:
+            candidate = None
+        at = self.progress.get(snapshot.samples_partition)
+        wanted = None if bucket is None or candidate is not None else in_force(bucket, rollout)
+        return {
+            "settings_differ": [] if wanted is None else differences(wanted, snapshot),
+            "rollout": None if rollout is None or bucket is None else describe_rollout(bucket, rollout),
+            "candidate": None if candidate is None else describe_candidate(candidate, at),
+        }
+
+
+def rollouts_of(settings: Settings) -> Rollouts:
+    """Return what was rolled out on Kafka; when Kafka is away, nothing, and that is noted."""
+    from contextlib import closing
+
+    from streams.logs import SourceAway
+    from streams.parameters import SnapshotMissing
+    from streams.parameters.job import KafkaParameters
+
+    try:
+        with closing(KafkaParameters(settings)) as place:
+            place.catch_up()
+            return Rollouts(place.rollouts, place.candidates, place.progress)
+    except (SourceAway, SnapshotMissing) as error:
+        note(f"rollouts are not shown: {error}")
+        return Rollouts()
+
+
 def lines(rows: list[dict[str, Any]]) -> list[str]:
     """Return a line for each bucket, tabs between."""
     return [
         f"{row['bucket']}\t{row['algorithm']}\t{row['version']}\t{row['lists']} lists\t{age(row['age_s'])} old\t"
-        f"{row['sha256'][:12]}" + ("\tsettings differ" if row["settings_differ"] else "")
+        f"{row['sha256'][:12]}" + ("\tsettings differ" if row["settings_differ"] else "") + beside(row)
         for row in rows
     ]
+
+
+def beside(row: dict[str, Any]) -> str:
+    """Return in a few words what is under way with a bucket."""
+    words = "\trolled out" if row["rollout"] and row["rollout"]["in_force"] else ""
+    candidate = row["candidate"]
+    if candidate is None:
+        return words
+    return words + f"\tepoch {candidate['epoch']} at {candidate['share'] or 0:.0%}"
 
 
 def page(row: dict[str, Any]) -> list[str]:
@@ -94,7 +162,17 @@ def page(row: dict[str, Any]) -> list[str]:
         text += [" " * 10 + " ".join(f"{number:.3f}" for number in numbers)]
     if row["table_sha256"] and row["table"] is None:
         text.append(" " * 10 + "not the table in the settings, so its cells are not known here")
-    return text + [f"{'differs':<10}in the settings: {difference}" for difference in row["settings_differ"]]
+    text += [f"{'differs':<10}in the settings: {difference}" for difference in row["settings_differ"]]
+    if row["rollout"] and row["rollout"]["in_force"]:
+        said = row["rollout"]["warning"] or f"epoch {row['rollout']['epoch']}, as the settings say"
+        text.append(f"{'rollout':<10}{said}")
+    if row["candidate"]:
+        one = row["candidate"]
+        text.append(
+            f"{'candidate':<10}epoch {one['epoch']} ({one['algorithm']}) has learned {one['lists']} lists, to samples "
+            f"offset {one['samples_offset']} of {one['of']} ({one['share'] or 0:.0%}), and serves when it has caught up"
+        )
+    return text
 
 
 def age(seconds: float) -> str:

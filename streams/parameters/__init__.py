@@ -1,7 +1,7 @@
 """Snapshots of what was learned, and the places that keep them."""
 
 from streams.parameters.chunks import CANDIDATE, ROLLOUT, Version, key_of, load_snapshot, name_of, split_snapshot
-from streams.parameters.description import describe
+from streams.parameters.description import describe, describe_candidate, describe_rollout
 from streams.parameters.directory import DirectoryParameters
 from streams.parameters.errors import ConfigChanged, Hopeless, SnapshotCorrupt, SnapshotMissing
 from streams.parameters.newest import Newest
@@ -33,6 +33,8 @@ __all__ = [
     "check_config",
     "check_stamp",
     "describe",
+    "describe_candidate",
+    "describe_rollout",
     "differences",
     "frozen_model",
     "in_force",

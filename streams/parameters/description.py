@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.records import Snapshot
+from schemas.records import Progress, Rollout, Snapshot
+from streams.parameters.rollouts import overruled
 from streams.parameters.snapshot import differences
 from streams.settings import Bucket
 
@@ -38,4 +39,28 @@ def describe(snapshot: Snapshot, bucket: Bucket | None, *, where: str, now_ms: i
         "sha256": snapshot.sha256,
         "samples": f"partition {snapshot.samples_partition} of topic {snapshot.samples_topic_id}",
         "settings_differ": [] if bucket is None else differences(bucket, snapshot),
+    }
+
+
+def describe_rollout(bucket: Bucket, rollout: Rollout) -> dict[str, Any]:
+    """Return a rollout as JSON can hold it."""
+    return {
+        "epoch": rollout.epoch,
+        "written_at_ms": rollout.written_at_ms,
+        "in_force": bucket.epoch <= rollout.epoch,
+        "warning": overruled(bucket, rollout),
+    }
+
+
+def describe_candidate(candidate: Snapshot, progress: Progress | None) -> dict[str, Any]:
+    """Return how far an epoch has got that does not serve yet, as JSON can hold it."""
+    head = None if progress is None else progress.next_offset
+    return {
+        "epoch": candidate.epoch,
+        "algorithm": candidate.algorithm,
+        "lists": candidate.rounds,
+        "samples_offset": candidate.samples_offset,
+        "of": head,
+        "share": min(1.0, candidate.samples_offset / head) if head else None,
+        "sha256": candidate.sha256,
     }

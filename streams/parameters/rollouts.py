@@ -18,9 +18,10 @@ CHANGEABLE = ("algorithm", "alpha", "ridge", "beta", "examination")  # by a roll
 _TABLED = (UbmLinUcb.name, PbmUcb.name)
 
 
-def rollout_of(bucket: Bucket, before: Bucket, *, truncated: bool = False, now_ms: int) -> Rollout:
-    """Return the record that puts ``bucket``'s parameters in force from its epoch on."""
-    return Rollout(bucket.name, bucket.epoch, _packed(bucket), _packed(before), now_ms, truncated)
+def rollout_of(bucket: Bucket, before: Bucket | None, *, truncated: bool = False, now_ms: int) -> Rollout:
+    """Return the record that puts ``bucket``'s parameters in force from its epoch on; ``before`` may not be known."""
+    known = b"" if before is None else _packed(before)
+    return Rollout(bucket.name, bucket.epoch, _packed(bucket), known, now_ms, truncated)
 
 
 def in_force(bucket: Bucket, rollout: Rollout | None) -> Bucket:
@@ -37,7 +38,9 @@ def before_of(bucket: Bucket, rollout: Rollout | None, snapshot: Snapshot) -> Bu
     """Return the bucket as ``snapshot``, of an epoch before, was learned; None when nobody knows its table any more."""
     guesses = [bucket]
     if rollout is not None:
-        guesses += [_unpacked(bucket, packed, snapshot.epoch) for packed in (rollout.before, rollout.settings)]
+        guesses += [
+            _unpacked(bucket, packed, snapshot.epoch) for packed in (rollout.before, rollout.settings) if packed
+        ]
     if snapshot.algorithm not in _TABLED:  # then the snapshot itself tells all
         told: dict[str, Any] = {"algorithm": snapshot.algorithm, "alpha": snapshot.alpha, "ridge": snapshot.ridge}
         guesses.append(replace(bucket, **told, beta=snapshot.beta, examination=None))

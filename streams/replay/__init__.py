@@ -1,7 +1,18 @@
 """Logged topics in, models out."""
 
 from streams.replay.compare import compare, live_snapshots, snapshots_in
+from streams.replay.deployed import deployed, rollouts_on
 from streams.replay.eras import LoggedEras, eras_of
 from streams.replay.plan import ReplayError, plan_of
 
-__all__ = ["LoggedEras", "ReplayError", "compare", "eras_of", "live_snapshots", "plan_of", "snapshots_in"]
+__all__ = [
+    "LoggedEras",
+    "ReplayError",
+    "compare",
+    "deployed",
+    "eras_of",
+    "live_snapshots",
+    "plan_of",
+    "rollouts_on",
+    "snapshots_in",
+]

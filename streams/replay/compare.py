@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from schemas.records import Snapshot
 from streams.logs import LogSource
 from streams.parameters import DirectoryParameters, Newest, SnapshotCorrupt, frozen_model, name_of
 from streams.rank import Candidates
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +45,14 @@ class Comparison:
 def live_snapshots(source: LogSource, topic: str = "parameters") -> dict[str, Snapshot]:
     """Return the newest snapshot of each bucket on a source's parameters topic; none when it has no such topic."""
     gathered = Newest()
-    for snapshot in published(source, topic):
+    for snapshot in published(source, Snapshot, topic):
         with suppress(SnapshotCorrupt):  # it hides nothing
             gathered.add(snapshot)
     return gathered.by_bucket
 
 
-def published(source: LogSource, topic: str = "parameters") -> Iterator[Snapshot]:
-    """Yield every snapshot record that the parameters topic still has, chunks as they are."""
+def published(source: LogSource, kind: type[R], topic: str = "parameters") -> Iterator[R]:
+    """Yield every record of a kind that the parameters topic still has, snapshots in the chunks that they came in."""
     if not source.has(topic):
         return
     for partition in range(source.partitions(topic)):
@@ -59,7 +62,7 @@ def published(source: LogSource, topic: str = "parameters") -> Iterator[Snapshot
                     found = decode(record.value or b"", max_bytes=2 * MAX_BYTES)
                 except SchemaError:
                     continue  # somebody else's bytes, as the ranker's reader passes over them
-                if isinstance(found, Snapshot):
+                if isinstance(found, kind):
                     yield found
 
 

@@ -15,12 +15,14 @@ from streams.settings import Bucket, Settings, Topics
 K, DIM = 4, 3
 
 
-def make_batch(bucket: str, lists: int, seed: int, dim: int = DIM) -> tuple[SampleBatch, Samples]:
+def make_batch(
+    bucket: str, lists: int, seed: int, dim: int = DIM, *, taken_back: float = 0.1
+) -> tuple[SampleBatch, Samples]:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, K + 1, lists)
     contexts = rng.uniform(-0.5, 0.5, (lists, K, dim)).astype(np.float32)
     clicks = (rng.random((lists, K)) < 0.3) * rng.random((lists, K))
-    signs = np.where(rng.random(lists) < 0.1, -1, 1)
+    signs = np.where(rng.random(lists) < taken_back, -1, 1)
     items = rng.integers(0, 1000, (lists, K))
     samples = Samples.from_clicks(contexts, clicks, items, sizes=sizes, sign=signs)
     return pack(bucket, samples), samples
@@ -50,8 +52,10 @@ def pack(bucket: str, samples: Samples) -> SampleBatch:
 class SampleWriter:
     """Writes batches to the samples topic in transactions, as the join does, and learns them in this process."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, taken_back: float = 0.1) -> None:
         self.topic = Topics.of(settings).samples
+        self.taken_back = taken_back  # share of lists with sign -1
+        self.samples: dict[str, list[Samples]] = {name: [] for name in settings.buckets}  # all that were committed
         self.models = {name: bucket.model() for name, bucket in settings.buckets.items()}
         self.written = 0
         self._settings = settings
@@ -72,7 +76,7 @@ class SampleWriter:
         batches = {}
         for name in buckets or self.models:
             self.written += 1
-            batch, batches[name] = make_batch(name, lists, seed=self.written)
+            batch, batches[name] = make_batch(name, lists, seed=self.written, taken_back=self.taken_back)
             self._producer.send(self.topic, key=name.encode(), value=encode(batch)).get(timeout=10)
         if not commit:
             self._producer.abort_transaction()
@@ -80,6 +84,7 @@ class SampleWriter:
         self._producer.commit_transaction()
         for name, samples in batches.items():
             self.models[name].learn(samples)
+            self.samples[name].append(samples)
 
     def write_raw(self, bucket: str, value: bytes | None) -> None:
         """Write any bytes where batches of a bucket go."""

@@ -13,8 +13,9 @@ from learner import Bandit
 from schemas.records import Snapshot
 from streams.broker import partition_of
 from streams.logs import LogSource, Mark, Range, RangeError
-from streams.parameters import Newest, Version, check_config, verify
+from streams.parameters import Newest, Version, before_of, check_config, in_force, verify
 from streams.replay.compare import published
+from streams.replay.deployed import rollouts_on
 from streams.replay.job.replay import replay
 from streams.replay.plan import ReplayError, plan_of
 from streams.settings import Settings
@@ -71,10 +72,14 @@ def rebuild(
         )
     partition = partition_of(wanted.bucket, source.partitions("samples"))
     found = find(source, wanted)
-    bucket = replace(settings.buckets[wanted.bucket], epoch=wanted.version[0])
+    rollout = rollouts_on(source).get(wanted.bucket)
+    bucket = in_force(settings.buckets[wanted.bucket], rollout)
     if found is not None:
         verify(found)
-        bucket = replace(bucket, alpha=found.alpha)  # how to rank, not what was learned
+        older = before_of(settings.buckets[wanted.bucket], rollout, found) if found.epoch < bucket.epoch else None
+        bucket = replace(older or bucket, alpha=found.alpha)  # how to rank, not what was learned
+    bucket = replace(bucket, epoch=wanted.version[0])
+    if found is not None:
         check_config(bucket, found, topic_id=source.topic_id("samples"), partition=partition)
     first, end = source.bounds("samples", partition)
     offset = wanted.version[1]
@@ -106,7 +111,7 @@ def rebuild(
 def find(source: LogSource, wanted: Wanted) -> Snapshot | None:
     """Return the named snapshot if the parameters topic still has it."""
     gathered = Newest()
-    for record in published(source):
+    for record in published(source, Snapshot):
         if (record.bucket, record.version) == (wanted.bucket, wanted.version):
             gathered.add(record)
     return gathered.by_bucket.get(wanted.bucket)
