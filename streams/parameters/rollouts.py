@@ -42,8 +42,9 @@ def before_of(bucket: Bucket, rollout: Rollout | None, snapshot: Snapshot) -> Bu
             _unpacked(bucket, packed, snapshot.epoch) for packed in (rollout.before, rollout.settings) if packed
         ]
     if snapshot.algorithm not in _TABLED:  # then the snapshot itself tells all
-        told: dict[str, Any] = {"algorithm": snapshot.algorithm, "alpha": snapshot.alpha, "ridge": snapshot.ridge}
-        guesses.append(replace(bucket, **told, beta=snapshot.beta, examination=None))
+        told: dict[str, Any] = {"algorithm": snapshot.algorithm, "alpha": snapshot.alpha, "examination": None}
+        told |= {"ridge": snapshot.ridge or None, "beta": snapshot.beta or None}  # 0: of an algorithm that has none
+        guesses.append(replace(bucket, **told))
     for guess in guesses:
         one = replace(guess, epoch=snapshot.epoch)
         if not differences(one, snapshot):

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from learner import PbmUcb
-from learner.bandits import LinearRanking
+from learner.bandits import Ranking
 from learner.evaluate import Estimate, LoggedLists, Policy, ubm_ips
 
-Ranking = LinearRanking | PbmUcb
 NOTHING = -1  # the item of a position beyond a list's end
 
 

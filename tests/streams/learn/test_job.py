@@ -53,8 +53,13 @@ def started(settings_for, tmp_path):
 
 def learned(reader, writer):
     """Whether every bucket's newest snapshot is what this process has learned from the same batches."""
+    return hashes(reader) == writer.hashes()
+
+
+def hashes(reader):
+    """Of every bucket's newest snapshot."""
     reader.catch_up()
-    return {name: snapshot.sha256 for name, snapshot in reader.snapshots.items()} == writer.hashes()
+    return {name: snapshot.sha256 for name, snapshot in reader.snapshots.items()}
 
 
 def log_of(worker, jobs):
@@ -142,20 +147,34 @@ def test_poison_becomes_dead_letters_and_the_stream_goes_on(started):
     assert all(letter.reason for letter in letters)
 
 
-def test_a_changed_bucket_is_refused_at_start_in_one_line(started, tmp_path):
+def test_a_changed_bucket_is_held_alone_and_alone_in_the_settings_refused_in_one_line(started, tmp_path):
     settings, writer, jobs, reader = started(partitions=1)
     worker = jobs.start("learn")
     writer.write()
     wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
     assert jobs.terminate(worker, timeout_s=10) == 0
 
+    changed = {"full": replace(settings.buckets["full"], ridge=9.0)}
+    said = "bucket 'full' is set to ridge 9.0 (snapshot: 4.0)"
+    (tmp_path / "alone").mkdir()
+    alone = Jobs(replace(settings, buckets=changed), tmp_path / "alone")
+    assert alone.start("learn").wait(15) != 0
+    _, line = alone.printed().splitlines()[1:]  # where it writes, and what is wrong
+    assert said in line
+    assert "glimpse rollout --bucket full" in line
+
     (tmp_path / "changed").mkdir()
-    changed = replace(settings, buckets={**settings.buckets, "full": replace(settings.buckets["full"], ridge=9.0)})
-    other = Jobs(changed, tmp_path / "changed")
-    assert other.start("learn").wait(15) != 0
-    _, line = other.printed().splitlines()[1:]  # where it writes, and what is wrong
-    assert "bucket 'full' is set to ridge 9.0 (snapshot: 4.0)" in line
-    assert "glimpse replay" in line
+    other = Jobs(replace(settings, buckets={**settings.buckets, **changed}), tmp_path / "changed")
+    before = writer.hashes()["full"]
+    writer.write()
+    held = {**writer.hashes(), "full": before}
+    try:
+        worker = other.start("learn")
+        wait_until(lambda: hashes(reader) == held, timeout_s=30, jobs=other)
+        assert said in other.printed()
+        assert other.terminate(worker, timeout_s=10) == 0
+    finally:
+        other.close()
 
     raised = {**settings.buckets, "full": replace(settings.buckets["full"], ridge=9.0, epoch=2)}
     (tmp_path / "raised").mkdir()
@@ -163,7 +182,8 @@ def test_a_changed_bucket_is_refused_at_start_in_one_line(started, tmp_path):
     try:
         again.start("learn")
         fresh = raised["full"].model()
-        fresh.learn(make_batch("full", 20, seed=list(settings.buckets).index("full") + 1)[1])
+        for samples in writer.samples["full"]:
+            fresh.learn(samples)
         writer.models["full"] = fresh
         wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=again)
         assert reader.snapshots["full"].epoch == 2
