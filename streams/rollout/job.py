@@ -97,7 +97,7 @@ def relearn(
 
 def newest_lists(logs: LogSource, settings: Settings, name: str) -> ShownLists:
     """Return the newest lists of a bucket, as they ended up."""
-    found, _ = read_own_logs(logs, settings, ListChoice(buckets=(name,)))
+    found, _ = read_own_logs(logs, settings, ListChoice(buckets=(name,), truncated=True))
     newest = slice(-MOST_LISTS, None)
     contexts = None if found.contexts is None else found.contexts[newest]
     return ShownLists(np.array(found.item_ids), found.items[newest], found.clicks[newest], contexts)
