@@ -55,6 +55,21 @@ def checked_positions(examination: ArrayLike) -> NDArray[np.float64]:
     return chances
 
 
+def typical_table(positions: int) -> NDArray[np.float64]:
+    """Return w[k, k′] = 1/(k − k′): looks fall off with the distance from the last click, or from the top.
+
+    It is for who has no table yet: near to what is fitted on logs of web search, where lists are read from the top, and
+    to be replaced by one that is fitted on one's own.
+
+    >>> typical_table(3).round(2)
+    array([[1.  , 0.  , 0.  ],
+           [0.5 , 1.  , 0.  ],
+           [0.33, 0.5 , 1.  ]])
+    """
+    distance = np.arange(1, positions + 1)[:, None] - np.arange(positions)
+    return np.asarray(np.tril(1.0 / np.maximum(distance, 1)))
+
+
 def table_hash(examination: NDArray[np.float64]) -> str:
     """Return the SHA-256 of a checked table (K×K, or one chance per position), the same on every machine."""
     table = np.ascontiguousarray(examination, dtype="<f8")

@@ -21,6 +21,7 @@ from streams.settings.checks import (
 )
 from streams.settings.examination import checked
 
+POSITIONS = 12  # of a list, where nothing else is said
 POLICIES = ("best", "plackett-luce")
 
 
@@ -31,7 +32,7 @@ class Bucket:
     name: str
     algorithm: str = "c2ucb"
     dim: int = 10
-    positions: int = 12
+    positions: int = POSITIONS
     examination: NDArray[np.float64] | None = None
     alpha: float | None = None
     ridge: float | str | None = None

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from streams.settings.bucket import Bucket
-from streams.settings.checks import (
-    SettingsError,
-)
+from learner.browsing import MAX_POSITIONS, typical_table
+from streams.settings.bucket import POSITIONS, Bucket
+from streams.settings.checks import SettingsError, check_count
 from streams.settings.examination import ExaminationError, read_examination
 from streams.settings.settings import Settings
 from streams.settings.sources import SECRETS, from_environment, from_toml
@@ -51,13 +50,21 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> S
 
 
 def bucket_of(name: str, values: dict[str, Any]) -> Bucket:
-    """Return a bucket from its table in glimpse.toml; K follows from the examination table if it is not said."""
+    """Return a bucket from its table in glimpse.toml; K follows from the examination table if it is not said.
+
+    ``examination = "default"`` is the typical table for the bucket's K, whose hash snapshots carry as any other's.
+    """
     if isinstance(values.get("examination"), Path):
         file = values["examination"]
         try:
             values["examination"] = read_examination(file)
         except ExaminationError as error:
             raise SettingsError(f"buckets.{name}.examination", str(file), str(error)) from error
+    if isinstance(values.get("examination"), str):  # only the typical one is left as text
+        positions = values.setdefault("positions", POSITIONS)
+        check_count(f"buckets.{name}.positions", positions, least=1, most=MAX_POSITIONS)
+        table = typical_table(positions)
+        values["examination"] = table[:, 0] if values.get("algorithm") == "pbm-ucb" else table
     if isinstance(values.get("examination"), (list, np.ndarray)):
         values.setdefault("positions", len(values["examination"]))
     return Bucket(name, **values)

@@ -69,13 +69,16 @@ def from_environment(environ: Mapping[str, str], kinds: Mapping[str, type]) -> d
     return values
 
 
+DEFAULT = "default"  # in the place of a table's file: the typical one; a file of this name is ./default
+
+
 def bucket_table(at: str, table: object, known: Collection[str], here: Path) -> dict[str, Any]:
     """Return one bucket's values, its table's path made absolute."""
     values = tables(at, table, leaves=True)
     for key in values:
         if key not in known:
             raise SettingsError(f"{at}.{key}", HIDDEN, f"no such key{did_you_mean(key, known)}")
-    if isinstance(values.get("examination"), str):
+    if isinstance(values.get("examination"), str) and values["examination"] != DEFAULT:
         values["examination"] = here / values["examination"]
     return values
 

@@ -8,7 +8,7 @@ import pytest
 
 from learner import ALGORITHMS
 from learner.bandits import CONTEXT_FREE
-from learner.browsing import table_hash
+from learner.browsing import table_hash, typical_table
 from streams.settings import UP_FOLDER, Bucket, Settings, load, read_examination, write_examination, write_running
 from streams.settings.settings import SettingsError
 
@@ -62,9 +62,20 @@ def test_buckets_come_with_their_tables(tmp_path):
         algorithm = "pbm-ucb"
         examination = [0.9, 0.5]
         [buckets.plain]
+        [buckets.new]
+        algorithm = "ubm-linucb"
+        examination = "default"
+        positions = 5
+        [buckets.new-items]
+        algorithm = "pbm-ucb"
+        examination = "default"
         """,
     )
     buckets = load(file, environ={}).buckets
+    new, items = buckets.pop("new"), buckets.pop("new-items")
+    np.testing.assert_array_equal(new.examination, typical_table(5))
+    np.testing.assert_array_equal(items.examination, 1 / np.arange(1, 13))
+    assert new.model().settings()["examination"] == table_hash(typical_table(5)), "snapshots carry it"
     assert {name: (b.algorithm, b.dim, b.positions) for name, b in buckets.items()} == {
         "ubm": ("ubm-linucb", 4, 3),
         "pbm": ("pbm-ucb", 10, 2),
@@ -171,6 +182,10 @@ BAD_FILES = {
     "a chance above 1": ('[buckets.a]\nalgorithm = "pbm-ucb"\nexamination = [0.5, 1.5]', "examination[1] is 1.5"),
     "a ragged table": ('[buckets.a]\nalgorithm = "ubm-linucb"\nexamination = [[1], [1, 1]]', "buckets.a.examination"),
     "the other kind of table": ('[buckets.a]\nalgorithm = "ubm-linucb"\nexamination = [0.5]', "needs a table of 1 × 1"),
+    "a default for no list": (
+        '[buckets.a]\nalgorithm = "ubm-linucb"\nexamination = "default"\npositions = 0',
+        "buckets.a.positions",
+    ),
     "a lost table": ('[buckets.a]\nexamination = "lost.json"', "cannot be read as JSON"),
     "no dimension": ("[buckets.a]\ndim = 0", "buckets.a.dim = 0: must be a whole number from 1 to 4096"),
     "too many positions": (
