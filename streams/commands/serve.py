@@ -27,6 +27,9 @@ def serve(
         Path | None,
         typer.Option(help="Items and users with features, as JSON lines or .npz; read again when it changes."),
     ] = None,
+    encoder: Annotated[
+        Path | None, typer.Option(help='A trained encoder, for a catalogue whose recipe is ["code"].')
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(help="Snapshots: kafka, redis, a URL of one, or a directory; else redis if set, else kafka."),
@@ -59,5 +62,5 @@ def serve(
         token = secrets.token_urlsafe(24)
         note(f"send Authorization: Bearer {token}")
     options = ServiceOptions(log_first=log is Logged.before, deadline_s=deadline)
-    service = rank_service(settings, source=source, catalogue=catalogue, options=options)
+    service = rank_service(settings, source=source, catalogue=catalogue, encoder=encoder, options=options)
     raise typer.Exit(run(RankServer(service, host=host, port=port, token=token), say=note))

@@ -9,7 +9,9 @@ from functools import reduce
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streams.rank.recipe import Recipe
+from learner.encoder import Encoder, Half
+from streams.rank.recipe import CODE, Recipe
+from streams.rank.seen import CodedItems, MappedItems, SeenItems
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,6 +40,8 @@ class Catalogue:
         Ids and features (m, q) of the users that are known.
     tags
         By name, the values of each item, to choose candidates by.
+    encoder
+        What makes contexts by the recipe ``code``, of the user's features and then the item's.
 
     Examples
     --------
@@ -55,6 +59,7 @@ class Catalogue:
         users: Sequence[str] = (),
         user_features: ArrayLike | None = None,
         tags: Mapping[str, Sequence[Sequence[str]]] | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
         ids = np.asarray(items)
         if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
@@ -66,8 +71,11 @@ class Catalogue:
         self.held = np.hstack([np.ones((len(ids), 1)), item_part])  # (1, item), what a user's matrix is applied to
         self.norms: Floats = np.sqrt(np.vecdot(self.held, self.held))
         self.item_columns, self.user_columns = item_part.shape[1], user_part.shape[1]
-        self.dim = recipe.dim(self.item_columns, self.user_columns)
+        self._coded = None if not recipe.coded else self._encoded(encoder, item_part)
+        self.dim = recipe.dim(self.item_columns, self.user_columns) if self._coded is None else self._coded[0].code
         self.recipe_sha256 = recipe.sha256(self.item_columns, self.user_columns)
+        if self._coded is not None:
+            self.recipe_sha256 = self._coded[0].sha256()
         self.largest_item = float(np.abs(item_part).max(initial=0.0))
         self.largest_user = float(np.abs(user_part).max(initial=0.0))
         self._users, self._user_part = {user: row for row, user in enumerate(users)}, user_part
@@ -94,6 +102,26 @@ class Catalogue:
     def tags(self) -> dict[str, int]:
         """How many values there are under each name."""
         return {name: len(values) for name, values in self._tagged.items()}
+
+    def _encoded(self, encoder: Encoder | None, item_part: Floats) -> tuple[Encoder, Half]:
+        if encoder is None:
+            raise CatalogueError(f"the recipe {CODE!r} needs an encoder: --encoder FILE")
+        wanted = (encoder.user_columns, encoder.columns - encoder.user_columns)
+        if (self.user_columns, self.item_columns) != wanted:
+            raise CatalogueError(
+                f"the encoder takes {wanted[0]} features of a user and {wanted[1]} of an item; there are "
+                f"{self.user_columns} and {self.item_columns}"
+            )
+        return encoder, encoder.item_half(item_part)
+
+    def seen_by(self, user: Floats | None) -> SeenItems:
+        """Return the items as a user with these features meets them; None is a stranger.
+
+        A stranger's features are 0, or to an encoder the median of those it was trained with.
+        """
+        if self._coded is not None:
+            return CodedItems(*self._coded, np.full(self.user_columns, np.nan) if user is None else user)
+        return MappedItems(self, np.zeros(self.user_columns) if user is None else user)
 
     def user(self, user_id: str) -> Floats | None:
         """Return a user's features, or None for one who is not known."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from learner.encoder import Encoder, EncoderError
 from schemas.json_text import json_lines
 from streams.rank.catalogue import Catalogue, CatalogueError
 from streams.rank.recipe import Recipe, RecipeError
@@ -20,20 +21,30 @@ LINES = (
 TAG = "tag:"  # before the name, in an npz
 
 
-def read_catalogue(file: Path) -> Catalogue:
+def read_catalogue(file: Path, *, encoder: Encoder | None = None) -> Catalogue:
     """Return the catalogue of a file: of arrays when its name ends in .npz, else of JSON lines."""
     try:
         if file.suffix == ".npz":
-            return _of_arrays(file)
+            return _of_arrays(file, encoder)
         with file.open(encoding="utf-8") as lines:
-            return catalogue_of(lines)
+            return catalogue_of(lines, encoder=encoder)
     except OSError as error:
         raise CatalogueError(f"{file} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecipeError, zipfile.BadZipFile, EOFError) as error:
         raise CatalogueError(f"{file}: {error}") from error
 
 
-def catalogue_of(lines: Iterable[str]) -> Catalogue:
+def read_encoder(file: Path) -> Encoder:
+    """Return the encoder of a file."""
+    try:
+        return Encoder.from_bytes(file.read_bytes())
+    except OSError as error:
+        raise CatalogueError(f"{file} cannot be read: {error.strerror or error}") from error
+    except EncoderError as error:
+        raise CatalogueError(f"{file}: {error}") from error
+
+
+def catalogue_of(lines: Iterable[str], *, encoder: Encoder | None = None) -> Catalogue:
     """Return the catalogue of JSON lines; of an item or a user that comes twice the last one counts.
 
     >>> catalogue_of(['{"recipe": ["item"]}', '{"item": 7, "features": [0.5]}']).held
@@ -64,6 +75,7 @@ def catalogue_of(lines: Iterable[str]) -> Catalogue:
         users=list(users),
         user_features=list(users.values()) or None,
         tags={name: [_values(tags.get(name, [])) for _, tags in items.values()] for name in sorted(names)},
+        encoder=encoder,
     )
 
 
@@ -71,7 +83,7 @@ def _values(found: object) -> list[str]:
     return [str(value) for value in (found if isinstance(found, list) else [found])]
 
 
-def _of_arrays(file: Path) -> Catalogue:
+def _of_arrays(file: Path, encoder: Encoder | None) -> Catalogue:
     with np.load(file, allow_pickle=False) as arrays:
         missing = {"items", "features", "recipe"} - set(arrays)
         if missing:
@@ -87,4 +99,5 @@ def _of_arrays(file: Path) -> Catalogue:
                 for name in sorted(arrays)
                 if name.startswith(TAG)
             },
+            encoder=encoder,
         )

@@ -12,6 +12,7 @@ from learner.bandits import LinearRanking, Ranking
 from streams.events import CANDIDATES_BYTES
 from streams.rank.candidates import Candidates
 from streams.rank.catalogue import Catalogue
+from streams.rank.recipe import CODE
 from streams.rank.requests import RankRequest, RequestError
 from streams.settings import Bucket
 
@@ -69,19 +70,15 @@ def _held(
 ) -> Choice:
     user = request.user_features if request.user_features is not None else catalogue.user(request.user)
     known = user is not None or not catalogue.recipe.needs_user
-    if user is None:
-        user = np.zeros(catalogue.user_columns)  # a stranger: what needs no user still tells the items apart
-    if len(user) != catalogue.user_columns:
+    if user is not None and len(user) != catalogue.user_columns:
         raise RequestError(f"user_features must be {catalogue.user_columns} numbers, got {len(user)}")
-    check_scale(catalogue, bucket, user=float(np.abs(user).max(initial=0.0)))
-    rows = _candidates(request, catalogue)
-    mapping = catalogue.recipe.matrix(catalogue.item_columns, user)
+    check_scale(catalogue, bucket, user=0.0 if user is None else float(np.abs(user).max(initial=0.0)))
+    rows, seen = _candidates(request, catalogue), catalogue.seen_by(user)
 
     def best(size: int) -> NDArray[np.int64]:
         """Return the best rows of the catalogue among the candidates."""
         if isinstance(model, LinearRanking):
-            held = (catalogue.held, catalogue.norms) if rows is None else (catalogue.held[rows], catalogue.norms[rows])
-            found = model.rank_mapped(held[0], mapping, norms=held[1], size=size, explore=request.explore)
+            found = seen.best(model, rows, size=size, explore=request.explore)
         else:
             ids = catalogue.items if rows is None else catalogue.items[rows]
             found = model.rank(np.empty((len(ids), 0)), size, ids, explore=request.explore)
@@ -92,12 +89,15 @@ def _held(
     elif bucket.draws(request.explore):
         everything = np.arange(len(catalogue.items)) if rows is None else rows
         among = best(bucket.shortlist) if bucket.shortlist else everything
-        scores = _scores(model, catalogue, among, mapping, request.explore)
+        if isinstance(model, LinearRanking):
+            scores = model.scores(seen.contexts(among), explore=request.explore)
+        else:
+            scores = model.scores(np.empty((len(among), 0)), catalogue.items[among], explore=request.explore)
         drawn = bucket.draw(scores, size, impression_id, explore=request.explore)
         picked = Picked(among[drawn.rows], drawn.propensities)
     else:
         picked = Picked(best(size), None)
-    contexts = catalogue.held[picked.rows] @ mapping.T if bucket.dim else np.empty((len(picked.rows), 0))
+    contexts = seen.contexts(picked.rows) if bucket.dim else np.empty((len(picked.rows), 0))
     drawn_from = None
     if picked.propensities is not None and rows is not None:
         drawn_from = _bounded(catalogue.items[rows], np.empty((len(rows), 0)))  # contexts are the catalogue's
@@ -108,15 +108,6 @@ def _bounded(items: NDArray[np.int64], contexts: NDArray[np.float64]) -> Candida
     """Return candidates that an impression may carry; with them, other policies can be judged on what was drawn."""
     fits = items.nbytes + contexts.nbytes // 2 <= CANDIDATES_BYTES  # contexts are logged as float32
     return Candidates(items, contexts) if fits else None
-
-
-def _scores(
-    model: Model, catalogue: Catalogue, rows: NDArray[np.int64], mapping: NDArray[np.float64], explore: float
-) -> NDArray[np.float64]:
-    """Return what held items are ranked by; a model without contexts looks at their ids."""
-    if isinstance(model, LinearRanking):
-        return model.scores(catalogue.held[rows] @ mapping.T, explore=explore)
-    return model.scores(np.empty((len(rows), 0)), catalogue.items[rows], explore=explore)
 
 
 def _candidates(request: RankRequest, catalogue: Catalogue) -> NDArray[np.int64] | None:
@@ -134,7 +125,8 @@ def check_scale(catalogue: Catalogue, bucket: Bucket, *, user: float) -> None:
             f"the catalogue's recipe makes contexts of {catalogue.dim} numbers, bucket {bucket.name!r} wants "
             f"{bucket.dim}"
         )
-    largest = {"constant": 1.0, "item": catalogue.largest_item, "user": user, "products": catalogue.largest_item * user}
+    item = catalogue.largest_item
+    largest = {"constant": 1.0, "item": item, "user": user, "products": item * user, CODE: 1.0}  # a code is not longer
     for part in catalogue.recipe.parts:
         if bucket.dim and largest[part] > bucket.context_scale:
             raise RequestError(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 PARTS = ("constant", "item", "user", "products")
+CODE = "code"  # alone: what an encoder makes of the user's and the item's features
 
 
 class RecipeError(ValueError):
@@ -31,14 +32,21 @@ class Recipe:
 
     def __init__(self, parts: Iterable[str]) -> None:
         self.parts = tuple(parts)
-        wrong = [part for part in self.parts if part not in PARTS]
+        wrong = [part for part in self.parts if part not in PARTS and self.parts != (CODE,)]
         if wrong or not self.parts or len(set(self.parts)) < len(self.parts):
-            raise RecipeError(f"a recipe names some of {', '.join(PARTS)}, each once; got {list(self.parts)}")
+            raise RecipeError(
+                f"a recipe names some of {', '.join(PARTS)}, each once, or {CODE} alone; got {list(self.parts)}"
+            )
 
     @property
     def needs_user(self) -> bool:
         """Whether contexts depend on the user."""
-        return "user" in self.parts or "products" in self.parts
+        return bool({"user", "products", CODE} & set(self.parts))
+
+    @property
+    def coded(self) -> bool:
+        """Whether an encoder makes the contexts."""
+        return self.parts == (CODE,)
 
     def dim(self, item_columns: int, user_columns: int) -> int:
         """Return the length of a context."""

@@ -33,9 +33,13 @@ class Client:
 
     def __init__(self, server: RankServer, *, timeout_s: float = 20.0) -> None:
         self.wire = http.client.HTTPConnection(server.host, server.port, timeout=timeout_s)
+        self.said_at = time.monotonic()
 
     def say(self, method: str, path: str, body: object = None, **headers: str) -> Said:
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        if time.monotonic() - self.said_at > 2:
+            self.wire.close()  # the server may be about to hang up on who is silent
+        self.said_at = time.monotonic()
         self.wire.request(method, path, data, {"Content-Type": "application/json", **headers})
         answer = self.wire.getresponse()
         text = answer.read()

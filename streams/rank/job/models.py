@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from learner.encoder import Encoder
 from streams.logs import SourceAway
 from streams.parameters import SnapshotCorrupt, SnapshotMissing, SnapshotSource, Version
 from streams.rank.catalogue import Catalogue, CatalogueError
@@ -42,13 +43,14 @@ class Models:
         source: SnapshotSource,
         *,
         catalogue: Path | None = None,
+        encoder: Encoder | None = None,
         refresh_s: float = 1.0,
     ) -> None:
         self.buckets, self.refresh_s = buckets, refresh_s
         self.rankers: dict[str, Ranker] = {}
         self.catalogue: Catalogue | None = None
         self.catalogues_refused = 0
-        self._source, self._file = source, catalogue
+        self._source, self._file, self._encoder = source, catalogue, encoder
         self._stamp: tuple[int, int, int] | None = None
         self._fresh = {name: InUse(bucket.model(), NOT_YET) for name, bucket in buckets.items()}
         self._said: dict[str, str] = {}
@@ -92,7 +94,7 @@ class Models:
                 self._say("catalogue", f"the catalogue in use is kept: {error}")
 
     def _read(self, file: Path) -> Catalogue:
-        found = read_catalogue(file)
+        found = read_catalogue(file, encoder=self._encoder)
         for bucket in self.buckets.values():
             try:
                 check_scale(found, bucket, user=found.largest_user)

@@ -11,6 +11,7 @@ from threading import Event
 from streams.broker import log_of_job
 from streams.events.job import EventQueue
 from streams.parameters.job import open_parameters
+from streams.rank.catalogue_file import read_encoder
 from streams.rank.job.models import Models
 from streams.rank.job.server import RankServer
 from streams.rank.job.service import RankService, ServiceOptions
@@ -24,12 +25,14 @@ def rank_service(
     *,
     source: str | None = None,
     catalogue: Path | None = None,
+    encoder: Path | None = None,
     refresh_s: float = 1.0,
     options: ServiceOptions | None = None,
 ) -> RankService:
     """Return a service that reads snapshots from ``source`` (else Redis if set, else Kafka) and writes to Kafka."""
     parameters = open_parameters(source or ("redis" if settings.redis else "kafka"), settings)
-    models = Models(settings.buckets, parameters, catalogue=catalogue, refresh_s=refresh_s)
+    coder = None if encoder is None else read_encoder(encoder)
+    models = Models(settings.buckets, parameters, catalogue=catalogue, encoder=coder, refresh_s=refresh_s)
     return RankService(settings, models, EventQueue(settings), options=options)
 
 

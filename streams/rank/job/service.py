@@ -162,10 +162,7 @@ class RankService:
         """Return the contexts of held items, for lists that another service has made."""
         held = self.models.catalogue
         assert held is not None
-        known = held.user(user)
-        return held.recipe.contexts(
-            held.held[held.rows_of(items)], np.zeros(held.user_columns) if known is None else known
-        )
+        return held.seen_by(held.user(user)).contexts(held.rows_of(items))
 
     async def _deliver(self, events: list[Event]) -> None:
         """Wait until Kafka has all of ``events``."""

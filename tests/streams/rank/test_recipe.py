@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from learner import C2Ucb, Samples
+from learner.encoder import Encoder
 from streams.rank import Catalogue, CatalogueError, Recipe
 from streams.rank.catalogue import NotHeld
 from streams.rank.catalogue_file import catalogue_of
+from streams.rank.choice import choose
 from streams.rank.recipe import PARTS, RecipeError
+from streams.rank.requests import RankRequest
+from streams.settings import Bucket
 
 
 def by_hand(parts, item, user):
@@ -42,6 +46,47 @@ def test_items_that_are_held_rank_as_their_contexts_would():
     for explore in (0.0, 0.3, 1.0):
         best = model.rank_mapped(shop.held, mapping, norms=shop.norms, size=12, explore=explore)
         assert np.array_equal(best, model.rank(contexts, size=12, explore=explore))
+
+
+def random_encoder(user_columns, item_columns, *, hidden=6, code=4):
+    random, columns = np.random.default_rng(3), user_columns + item_columns
+    return Encoder(
+        user_columns,
+        low=np.full(columns, -2.0),
+        high=np.full(columns, 3.0),
+        median=np.full(columns, 0.5),
+        first=random.normal(size=(columns, hidden)),
+        first_bias=random.normal(size=hidden),
+        second=random.normal(size=(hidden, code)),
+        second_bias=random.normal(size=code),
+        norm=np.array(9.0),
+    )
+
+
+def test_an_encoder_makes_the_contexts_of_held_items():
+    random, encoder = np.random.default_rng(5), random_encoder(2, 3)
+    items, user = random.uniform(-2, 3, (300, 3)), random.uniform(-2, 3, 2).astype(np.float32)
+    recipe = Recipe(["code"])
+    shop = Catalogue(np.arange(300), items, recipe, users=["u"], user_features=[user], encoder=encoder)
+    whole = np.hstack([np.tile(user, (300, 1)), shop.held[:, 1:]])
+    codes = encoder.encode(whole).values.astype(np.float64)
+    bucket = Bucket("b", dim=4, positions=12, alpha=0.5)
+    model = bucket.model()
+    model.learn(Samples.from_clicks(codes[:240].reshape(20, 12, 4), random.random((20, 12)) < 0.3))
+    shown = choose(RankRequest("u"), bucket, model, shop)
+    np.testing.assert_allclose(shown.contexts, codes[shown.items], atol=1e-6)
+    assert shown.items.tolist() == model.rank(codes, size=12).tolist()
+    some = choose(RankRequest("u", items=np.arange(100, 200)), bucket, model, shop)
+    assert some.items.tolist() == (100 + model.rank(codes[100:200], size=12)).tolist()
+    stranger = choose(RankRequest("nobody"), bucket, model, shop)
+    median = encoder.encode(np.hstack([np.full((300, 2), 0.5), shop.held[:, 1:]])).values
+    np.testing.assert_allclose(stranger.contexts, median[stranger.items], atol=1e-6)
+    assert not stranger.user_known
+    assert shop.recipe_sha256 == encoder.sha256()
+    with pytest.raises(CatalogueError, match="takes 2 features of a user and 3 of an item; there are 0 and 3"):
+        Catalogue(np.arange(300), items, recipe, encoder=encoder)
+    with pytest.raises(CatalogueError, match="needs an encoder"):
+        Catalogue(np.arange(300), items, recipe, users=["u"], user_features=[user])
 
 
 def test_recipes_that_name_something_else_are_refused():
