@@ -27,6 +27,7 @@ from streams.commands import (
     serve,
     servers,
     show,
+    traffic,
 )
 from streams.commands.errors import LastWords, explained
 from streams.commands.options import note
@@ -48,6 +49,7 @@ for group in (
     produce,
     rank,
     serve,
+    traffic,
     show,
     compare,
     lag,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,10 +33,8 @@ def scores(visits: Sequence[Visit]) -> list[BucketScore]:
     """Return the score of every bucket that has visits, in a fixed order."""
     clicks, regret = columns(visits)
     found = []
-    for name in ORDER:
-        if name not in clicks:
-            continue
-        lift, margin = lift_of(clicks[name], clicks[BASELINE]) if BASELINE in clicks else (0.0, 0.0)
+    for name in in_order(clicks):
+        lift, margin = lift_of(clicks[name], clicks[BASELINE]) if BASELINE in clicks else (None, 0.0)
         mine = clicks[name]
         found.append(
             BucketScore(
@@ -50,6 +48,12 @@ def scores(visits: Sequence[Visit]) -> list[BucketScore]:
             )
         )
     return found
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return buckets of known names in their fixed order, and others behind them."""
+    there = set(names)
+    return [*(name for name in ORDER if name in there), *sorted(there.difference(ORDER))]
 
 
 def columns(visits: Sequence[Visit]) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
@@ -89,7 +93,8 @@ def table_of(found: Sequence[BucketScore]) -> Table:
 
 def cells(score: BucketScore) -> list[str]:
     """Return one row of the table as text."""
-    lift = "baseline" if score.lift is None else f"{score.lift:+.1%} ± {score.margin:.1%}"
+    none = "baseline" if score.bucket == BASELINE else "–"
+    lift = none if score.lift is None else f"{score.lift:+.1%} ± {score.margin:.1%}"
     distance = "–" if score.distance is None else f"{score.distance:.3f}"
     rates = [f"{score.ctr_sum:.3f}", f"{score.ctr_set:.3f}", lift, f"{score.regret:.1f}", distance]
     return [score.bucket, f"{score.lists:,}", *rates]

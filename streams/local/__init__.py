@@ -3,6 +3,7 @@
 from streams.local.kafka import LocalKafka
 from streams.local.processes import end_with_parent, one_thread_each
 from streams.local.redis import LocalRedis
+from streams.local.server import free_port
 from streams.local.up import Addresses, compose, start_servers, stop_servers
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "LocalRedis",
     "compose",
     "end_with_parent",
+    "free_port",
     "one_thread_each",
     "start_servers",
     "stop_servers",

@@ -99,6 +99,11 @@ class Catalogue:
         return len(self._users)
 
     @property
+    def user_ids(self) -> list[str]:
+        """The users that are known."""
+        return list(self._users)
+
+    @property
     def tags(self) -> dict[str, int]:
         """How many values there are under each name."""
         return {name: len(values) for name, values in self._tagged.items()}

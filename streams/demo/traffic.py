@@ -1,0 +1,200 @@
+"""Simulated users who come to a ranking service over HTTP, look at their lists, and click with a delay."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import numpy as np
+
+from streams.demo.crowd import Visit
+from streams.demo.scores import columns, in_order
+from streams.demo.storefront import Storefront
+
+TICK_S = 0.1  # clicks that fall due within it are sent together
+MOST_CLICKS = 1000  # in one body
+MOST_SESSIONS = 5000  # at once; further users are turned away and counted
+SAY_EVERY_S = 10.0
+TWICE = 0.03  # the share of clicks that are sent twice
+Say = Callable[[str], None]
+
+
+class TrafficError(RuntimeError):
+    """A service that does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowdedness:
+    """How many users come, and what they do."""
+
+    rate: float = 20.0  # users a second
+    seconds: float | None = 60.0  # None: until stopped
+    lists: float = 1.5  # that a user asks for in a session, in the mean
+    think_s: float = 3.0  # between two lists, in the mean
+    delay_s: float = 2.0  # from a list to each click, in the mean
+    patience_s: float = 60.0  # for the service to be up
+
+
+class Traffic:
+    """What users asked for, what they clicked, and how the service answered."""
+
+    def __init__(
+        self, url: str, shop: Storefront, how: Crowdedness, *, seed: int = 0, token: str | None = None
+    ) -> None:
+        self.url, self.shop, self.how = url.rstrip("/"), shop, how
+        self.visits: list[Visit] = []
+        self.latency_s: list[float] = []
+        self.answers = Counter[str]()  # by path and status
+        self.clicks = 0  # that the service has taken
+        self.turned_away = 0
+        self.stopping = asyncio.Event()
+        self._random = np.random.default_rng(seed)
+        self._due: list[dict[str, Any]] = []
+        self._pending = 0  # clicks that are still to be made
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._began = 0.0
+        self._run = f"{self._random.integers(1 << 32):08x}-{int(time.time()):x}"
+
+    async def run(self, say: Say) -> None:
+        """Play until the time is over and every click is sent, or until ``stopping`` is set."""
+        connector = aiohttp.TCPConnector(limit=100)
+        timeout = aiohttp.ClientTimeout(total=30)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=self._headers) as client:
+            await self._wait_for_service(client)
+            self._began = time.monotonic()
+            playing = asyncio.Event()
+            others = [asyncio.create_task(self._click(client, playing)), asyncio.create_task(self._tell(say))]
+            await self._come(client)
+            while (self._pending or self._due) and not self.stopping.is_set():
+                await asyncio.sleep(TICK_S)
+            playing.set()
+            others[1].cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+        if not self.visits:
+            raise TrafficError(f"no list was shown; {self.url} answered {dict(self.answers)}")
+
+    @property
+    def at_s(self) -> float:
+        """How long it plays."""
+        return time.monotonic() - self._began
+
+    async def _wait_for_service(self, client: aiohttp.ClientSession) -> None:
+        give_up_at = time.monotonic() + self.how.patience_s
+        while True:
+            try:
+                async with client.get(f"{self.url}/items") as response:
+                    held = (await response.json()).get("catalogue") if response.status == 200 else None
+                    break
+            except (aiohttp.ClientError, TimeoutError) as error:
+                if time.monotonic() > give_up_at:
+                    raise TrafficError(
+                        f"no ranking service at {self.url} ({error}); start one: glimpse serve --catalogue FILE"
+                    ) from error
+                await asyncio.sleep(0.3)
+        ours = self.shop.catalogue.version
+        if held is None or held["version"] != ours:
+            found = "none" if held is None else held["version"]
+            raise TrafficError(f"{self.url} holds catalogue {found}, the users know {ours}; give both the same file")
+
+    async def _come(self, client: aiohttp.ClientSession) -> None:
+        """Let users come at random times, on average ``rate`` a second, and wait for the last of them."""
+        sessions: set[asyncio.Task[None]] = set()
+        next_s = 0.0
+        until_s = np.inf if self.how.seconds is None else self.how.seconds
+        while not self.stopping.is_set():
+            next_s += float(self._random.exponential(1 / self.how.rate))
+            if next_s > until_s:
+                break
+            if (early_s := next_s - self.at_s) > 0:
+                await asyncio.sleep(early_s)
+            if len(sessions) >= MOST_SESSIONS:
+                self.turned_away += 1
+                continue
+            task = asyncio.create_task(self._session(client, len(self.visits) + len(sessions)))
+            sessions.add(task)
+            task.add_done_callback(sessions.discard)
+        for task in sessions if self.stopping.is_set() else ():
+            task.cancel()
+        await asyncio.gather(*sessions, return_exceptions=True)
+
+    async def _session(self, client: aiohttp.ClientSession, number: int) -> None:
+        """Be one user: ask for lists, look, click, think."""
+        users, random = self.shop.users, self._random
+        user = users[int(random.integers(len(users)))]
+        session = f"{self._run}-{number}-{random.integers(1 << 40):x}"
+        for one in range(int(random.geometric(1 / max(1.0, self.how.lists)))):
+            if one:
+                await asyncio.sleep(float(random.exponential(self.how.think_s)))
+            shown = await self._post(client, "/rank", {"user": user, "session": session})
+            if shown is None or not shown["items"] or self.stopping.is_set():
+                return
+            at_s = self.at_s
+            positions, lost = self.shop.visit(user, np.array(shown["items"]), at_s, random)
+            self.visits.append(Visit(shown["bucket"], int(1000 * at_s), len(positions), lost))
+            self._begin_clicks(shown, positions)
+
+    def _begin_clicks(self, shown: dict[str, Any], positions: list[int]) -> None:
+        loop, delay_s = asyncio.get_running_loop(), 0.0
+        for position in positions:
+            delay_s += 0.1 + float(self._random.exponential(self.how.delay_s))
+            click = {key: shown[key] for key in ("impression_id", "session_id")} | {"position": position}
+            for _ in range(1 + (self._random.random() < TWICE)):
+                self._pending += 1
+                loop.call_later(delay_s, self._fall_due, {"type": "click", **click})
+
+    def _fall_due(self, click: dict[str, Any]) -> None:
+        self._pending -= 1
+        self._due.append(click)
+
+    async def _click(self, client: aiohttp.ClientSession, done: asyncio.Event) -> None:
+        while not done.is_set():
+            await asyncio.sleep(TICK_S)
+            batch, self._due = self._due[:MOST_CLICKS], self._due[MOST_CLICKS:]
+            if batch:
+                taken = await self._post(client, "/feedback", batch)
+                if taken is None:
+                    self._due += batch  # a service that was away or full gets them later
+                    await asyncio.sleep(1.0)
+                else:
+                    self.clicks += taken["accepted"]
+
+    async def _post(self, client: aiohttp.ClientSession, path: str, body: object) -> dict[str, Any] | None:
+        """Return the answer, or None if there was none or it was a refusal, which is counted."""
+        began = time.monotonic()
+        try:
+            async with client.post(self.url + path, json=body) as response:
+                found: dict[str, Any] = await response.json()
+        except (aiohttp.ClientError, TimeoutError):
+            self.answers[f"{path}: no answer"] += 1
+            return None
+        self.answers[f"{path}: {response.status}"] += 1
+        if path == "/rank":
+            self.latency_s.append(time.monotonic() - began)
+        return found if response.status < 300 else None
+
+    async def _tell(self, say: Say) -> None:
+        told = 0
+        while True:
+            await asyncio.sleep(SAY_EVERY_S)
+            say(self.line(told))
+            told = len(self.visits)
+
+    def line(self, since: int = 0) -> str:
+        """Return how it goes in a line: lists, their rate and latency, clicks a list by bucket, what went wrong."""
+        recent = self.visits[since:]
+        clicks = columns(recent)[0]
+        rates = ", ".join(f"{name} {clicks[name].mean():.2f}" for name in in_order(clicks))
+        waits_ms = 1000 * np.array(self.latency_s[-len(recent) :] or [0.0])
+        middle, late = np.percentile(waits_ms, [50, 99])
+        wrong = {words: count for words, count in self.answers.items() if not words.endswith((" 200", " 202"))}
+        troubles = f"; {wrong}" if wrong else ""
+        away = f"; {self.turned_away} users turned away" if self.turned_away else ""
+        return (
+            f"{self.at_s:.0f} s: {len(self.visits):,} lists ({len(recent):,} new), answered in {middle:.0f} ms (p99 "
+            f"{late:.0f}); clicks a list: {rates or 'none'}{troubles}{away}"
+        )
