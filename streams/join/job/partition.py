@@ -66,9 +66,15 @@ class InputLog:
         """How many offsets lie between what was joined and the log's end."""
         return 0 if self.end is None else max(0, self.end - self.clock.offset)
 
-    def next_at(self) -> int | None:
-        """Return the time stamp of the next record, if there is one."""
-        return int(self._chunks[0][0].timestamp) if self._chunks else None
+    @property
+    def waits(self) -> bool:
+        """Whether a record is fetched and not joined yet."""
+        return bool(self._chunks)
+
+    def next_at(self) -> int:
+        """Return the time that the next record can move the log's clock to: far ahead alone, it moves nothing."""
+        stamp = int(self._chunks[0][0].timestamp)
+        return sorted((stamp, self.clock.top.first, self.clock.clock))[1]
 
     def feed(self, *, rebuilding: bool, room: Callable[[list[Any]], int]) -> bool:
         """Give the next batch to the join, as far as it has room; while it rebuilds, only what was processed before."""
@@ -133,16 +139,16 @@ class PartitionJoin:
 
     def _next(self) -> InputLog | None:
         if self.join.rebuilding:  # in the end both logs stand exactly where they stood
-            ready = [log for log in self.logs if log.next_at() is not None and not log.rebuilt]
+            ready = [log for log in self.logs if log.waits and not log.rebuilt]
         else:
-            ready = [log for log in self.logs if log.next_at() is not None]
+            ready = [log for log in self.logs if log.waits]
         if not ready:
             return None
-        log = min(ready, key=lambda log: log.next_at() or 0)
+        log = min(ready, key=InputLog.next_at)
         other = self.clicks if log is self.impressions else self.impressions
         if len(ready) == 2 or other.at_end or (self.join.rebuilding and other.rebuilt):
             return log
-        if (log.next_at() or 0) <= other.clock.clock + AHEAD_MS:
+        if log.next_at() <= other.clock.clock + AHEAD_MS:
             return log
         return log if self._now() - other.heard_at > PATIENCE_S else None
 

@@ -157,10 +157,10 @@ class JoinJob:
         """Fetch no more of a log whose records still wait for the other one."""
         for place, one in zip(self._starts.inputs(partition), partition_join.logs, strict=True):
             try:
-                if one.next_at() is None:
-                    self._consumer.resume(place)
-                else:
+                if one.waits:
                     self._consumer.pause(place)
+                else:
+                    self._consumer.resume(place)
             except IllegalStateError:
                 return
 
