@@ -49,7 +49,7 @@ def take_snapshot(
         context_scale=bucket.context_scale,
         reward_scale=bucket.reward_scale,
         examination_sha256=str(settings.get("examination") or ""),
-        encoder_sha256="",
+        encoder_sha256=bucket.contexts_sha256,
         samples_topic_id=topic_id,
         samples_partition=partition,
         state=[StateArray.of(name, array) for name, array in model.state().items()],

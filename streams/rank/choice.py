@@ -125,6 +125,11 @@ def check_scale(catalogue: Catalogue, bucket: Bucket, *, user: float) -> None:
             f"the catalogue's recipe makes contexts of {catalogue.dim} numbers, bucket {bucket.name!r} wants "
             f"{bucket.dim}"
         )
+    if bucket.contexts_sha256 not in ("", catalogue.recipe_sha256):
+        raise RequestError(
+            f"contexts_sha256 of bucket {bucket.name!r} is {bucket.contexts_sha256}, and {catalogue.recipe_sha256} of "
+            "the catalogue's recipe"
+        )
     item = catalogue.largest_item
     largest = {"constant": 1.0, "item": item, "user": user, "products": item * user, CODE: 1.0}  # a code is not longer
     for part in catalogue.recipe.parts:

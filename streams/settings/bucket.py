@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,7 @@ class Bucket:
     policy: str = "best"  # or plackett-luce: lists drawn from the scores, with known chances
     temperature: float = 0.05  # of plackett-luce, in clicks per look: the larger, the more is left to chance
     shortlist: int = 0  # only so many of the best can be drawn; 0: all candidates
+    contexts_sha256: str = ""  # of the recipe or the encoder that makes its contexts, written into its snapshots
 
     def __post_init__(self) -> None:
         check_name("buckets", self.name)
@@ -70,6 +72,8 @@ class Bucket:
             check_number(at + "beta", self.beta, above=0)
         if self.ridge is not None and not (self.ridge == "safe" and self.algorithm not in CONTEXT_FREE):
             check_number(at + "ridge", self.ridge, above=0)
+        if not isinstance(self.contexts_sha256, str) or not re.fullmatch("([0-9a-f]{64})?", self.contexts_sha256):
+            raise SettingsError(at + "contexts_sha256", self.contexts_sha256, "must be a hash, as GET /items tells it")
         self._check_examination(at + "examination")
 
     def _check_examination(self, key: str) -> None:

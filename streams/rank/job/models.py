@@ -82,7 +82,7 @@ class Models:
                 self.rankers[name].refresh()
                 continue
             try:
-                self.rankers[name] = Ranker(self._source, bucket=name, dim=bucket.dim, refresh_s=None)
+                self.rankers[name] = Ranker(self._source, bucket=name, fits=bucket, refresh_s=None)
             except (SourceAway, SnapshotMissing, SnapshotCorrupt, SnapshotUnfit, SnapshotUnsolvable) as error:
                 self._say(name, f"bucket {name!r} ranks with a fresh model: {error}")
         if self._file is not None and (stamp := _stamp(self._file)) not in (None, self._stamp):

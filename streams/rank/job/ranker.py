@@ -26,7 +26,7 @@ from streams.parameters import (
 )
 from streams.parameters.job import KafkaParameters, RedisParameters, open_parameters
 from streams.rank.job.metrics import health_of, latency, metrics_of
-from streams.settings import Settings
+from streams.settings import Bucket, Settings
 
 __all__ = ["Ranker", "health_of", "metrics_of"]
 
@@ -68,8 +68,8 @@ class Ranker:
         The age of a snapshot beyond which ``stale`` is true, and said once in the log.
     clock
         Wall time in seconds.
-    dim
-        Length of the contexts that will be ranked; a snapshot for another one is refused. None takes any.
+    fits
+        The bucket as it is set: a snapshot for contexts of another length or recipe is refused. None takes any.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class Ranker:
         source: SnapshotSource,
         *,
         bucket: str,
-        dim: int | None = None,
+        fits: Bucket | None = None,
         refresh_s: float | None = 1.0,
         stale_after_s: float = 300.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.bucket, self.stale_after_s = bucket, stale_after_s
-        self._dim = dim
+        self._fits = fits
         self.refused = 0  # damaged snapshots
         self.missed = 0  # looks that the source did not answer
         self._source, self._clock = source, clock
@@ -191,13 +191,24 @@ class Ranker:
         if snapshot.bucket != self.bucket:
             raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} lies where one of {self.bucket!r} should be")
         model = frozen_model(snapshot)
-        if isinstance(model, LinearRanking) and self._dim not in (None, model.dim):
-            raise SnapshotUnfit(f"snapshot {name_of(snapshot)} has {model.dim} dimensions, contexts have {self._dim}")
+        self._check_contexts(snapshot, model)
         try:
             _ = model.theta  # solved now, so that no request waits for it
         except ArithmeticError as error:
             raise SnapshotUnsolvable(f"snapshot {name_of(snapshot)} cannot rank: {error}") from error
         return Loaded(snapshot, model)
+
+    def _check_contexts(self, snapshot: Snapshot, model: Ranking) -> None:
+        if self._fits is None or not isinstance(model, LinearRanking):
+            return
+        if model.dim != self._fits.dim:
+            wanted = f"contexts have {self._fits.dim}"
+            raise SnapshotUnfit(f"snapshot {name_of(snapshot)} has {model.dim} dimensions, {wanted}")
+        if self._fits.contexts_sha256 not in ("", snapshot.encoder_sha256):
+            found = snapshot.encoder_sha256 or "any contexts"
+            raise SnapshotUnfit(
+                f"snapshot {name_of(snapshot)} was learned from {found}, not {self._fits.contexts_sha256}"
+            )
 
     def _refuse(self, error: Exception) -> None:
         self.refused += 1

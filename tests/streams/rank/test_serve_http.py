@@ -1,10 +1,16 @@
 """The ranking service over HTTP, which needs no Kafka to rank."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ranking import Client, serving, write_npz
 
+from schemas.codec import encode
+from streams.parameters import DirectoryParameters, take_snapshot
+from streams.rank import CatalogueError, read_catalogue
 from streams.rank.job import ServiceOptions
+from streams.rank.job.models import Models
 from streams.settings import Bucket, Settings
 
 BUCKETS = {
@@ -108,3 +114,23 @@ def test_a_full_queue_is_said_and_counted(settings_for, tmp_path):
         assert f"glimpse_serve_events_refused_total {40 - sum(logged)}.0" in figures
         server.service.options = ServiceOptions(log_first=True)
         assert client.post("/rank", {"user": "u"}).status == 503
+
+
+def test_contexts_of_another_recipe_are_refused(tmp_path):
+    shop = write_npz(tmp_path / "shop.npz")
+    digest = read_catalogue(shop).recipe_sha256
+    pinned = replace(BUCKETS["c2ucb"], contexts_sha256=digest)
+    other = replace(pinned, contexts_sha256="0" * 64)
+    with pytest.raises(CatalogueError, match="of the catalogue's recipe"):
+        Models({"c2ucb": other}, DirectoryParameters(tmp_path), catalogue=shop)
+    store = DirectoryParameters(tmp_path)
+    put = {"samples_offset": 3, "topic_id": "t", "partition": 0, "published_at_ms": 0}
+    learned = take_snapshot(pinned.model(), pinned, **put)
+    assert learned.encoder_sha256 == digest
+    store.put(learned, encode(learned))
+    models = Models({"c2ucb": pinned}, store, catalogue=shop)
+    assert models.in_use("c2ucb").version == (1, 3)
+    models.close()
+    fresh = Models({"c2ucb": other}, store)
+    assert fresh.in_use("c2ucb").version == (0, -1)
+    fresh.close()
