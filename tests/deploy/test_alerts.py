@@ -143,6 +143,9 @@ STORIES = {
         ALIVE | {'glimpse_learn_ready{partition="0"}': "1x8 0x400"} | lag("seconds", "0x8 0+15x400", group="learn"),
         {"5m": set(), "30m": {"GlimpseNotRestored", "GlimpseSnapshotsOld", "GlimpseBehind"}},
     ),
+    "a bucket whose settings were changed": Story(
+        ALIVE | {'glimpse_learn_held{bucket="a"}': "1x400"}, {"1m": set(), "10m": {"GlimpseBucketHeld"}}
+    ),
     "a partition that never catches up": Story(
         ALIVE
         | lag("catch_up_seconds", "5x200")

@@ -73,12 +73,14 @@ class LearnHealth:
         for number, offset in learning.offsets().items():
             next_offset.add_metric([str(number)], offset)
         yield from (ready, behind, next_offset)
+        yield from self._epochs()
         counts = {
             "records": "Sample records read.",
             "lists": "Lists learned or taken back.",
             "rows": "Rows learned or taken back.",
             "dead_letters": "Sample records refused.",
             "repeated": "Sample records read again, and not learned again.",
+            "relearned": "Lists learned beside the head of the log, by epochs and buckets that catch up.",
         }
         for name, text in counts.items():
             counter = CounterMetricFamily(f"glimpse_learn_{name}_total", text, labels=labels)
@@ -98,6 +100,26 @@ class LearnHealth:
             yield GaugeMetricFamily("glimpse_learn_online_up", text, learning.online.up)
         yield from learning.models.families(learning.newest)
         yield from learning.seconds.collect()
+
+    def _epochs(self) -> Iterator[Metric]:
+        """Yield what is not learned at the head of the log: who catches up, and who is held."""
+        left = GaugeMetricFamily(
+            "glimpse_learn_catching_up_offsets", "Offsets until an epoch has caught up and serves.", labels=["bucket"]
+        )
+        held = GaugeMetricFamily(
+            "glimpse_learn_held",
+            "1 when a bucket's settings cannot be learned with; the log says why.",
+            labels=["bucket"],
+        )
+        for place in list(self._learning.places.values()):
+            learner = place.owner.learner
+            if learner is None:
+                continue
+            for name, state in list(learner.behind.items()):
+                left.add_metric([name], max(0, learner.next_offset - state.stamp))
+            for name in learner.held:
+                held.add_metric([name], 1)
+        yield from (left, held)
 
     async def look(self) -> None:
         """Compute what is slow of the figures in a thread."""

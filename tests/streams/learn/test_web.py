@@ -3,10 +3,12 @@
 import asyncio
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from exposition import parse, value
+from published import durable
 from sample_batches import all_algorithms, make_batch
 
 from learner import Samples
@@ -51,6 +53,19 @@ def test_ready_is_assigned_and_restored():
     assert health.ready() is None
     del learning.places[0]  # more workers than partitions: nothing to do is ready too
     assert health.ready() is None
+
+
+def test_who_catches_up_and_who_is_held_is_among_the_figures():
+    learning, place = worker()
+    buckets = all_algorithms()
+    first = PartitionLearner(buckets, SamplesPartition("samples", "t"))
+    first.apply([LogRecord(6, 0, None, encode(make_batch("full", 2, seed=1)[0]))])
+    changed = {"full": replace(buckets["full"], ridge=9.0, epoch=2), "dcm": replace(buckets["dcm"], ridge=9.0)}
+    known = durable(first.publish(now_ms=0))
+    place.owner.learner = PartitionLearner(buckets | changed, SamplesPartition("samples", "t"), known)
+    text = LearnHealth(learning, lagging=lambda number: False, assigned=lambda: True).metrics()
+    assert 'glimpse_learn_catching_up_offsets{bucket="full"} 7.0' in text
+    assert 'glimpse_learn_held{bucket="dcm"} 1.0' in text
 
 
 def test_alive_is_that_offsets_move_while_there_is_lag():
