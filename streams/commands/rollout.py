@@ -102,5 +102,8 @@ def effect_lines(plan: RolloutPlan, done: Relearned) -> list[str]:
     if effect.cosine is not None and effect.moved is not None:
         most = ", ".join(f"θ[{row}] {before:.4g} → {after:.4g}" for row, before, after in effect.most_moved)
         lines.append(f"θ           cosine {effect.cosine:.4f}, moved by {effect.moved:.1%} of its length; {most}")
-    lines.append("            items that were not shown are not judged, and both models have learned from these lists")
+    lines.append(
+        "            The rates compare two orders of the items that were shown, by clicks that both have learned from:"
+    )
+    lines.append("            what will be earned is another question (glimpse evaluate, glimpse compare).")
     return lines

@@ -142,19 +142,21 @@ class PartitionOwner:
         if learner is None or start is None:
             return
         place, records, size = TopicPartition(learner.log.topic, self.partition), list[LogRecord](), 0
+        read_to = start
         if self._second is None:
             self._second = self.store.broker.consumer()
             self._second.assign([place])
         if self._second.position(place) != start:
             self._second.seek(place, start)
         for _ in range(CATCH_UP_POLLS):
-            for found in self._second.poll(100).get(place, ()):
-                records.append(LogRecord(found.offset, found.timestamp, found.key, found.value))
-                size += len(found.value or b"")
-            if size > CATCH_UP_BYTES or (self._second.position(place) or 0) >= learner.next_offset:
+            some = self._second.poll(100).get(place, ())
+            records += [LogRecord(one.offset, one.timestamp, one.key, one.value) for one in some]
+            size += sum(len(one.value or b"") for one in some)
+            read_to = self._second.position(place) or start
+            if not some or size > CATCH_UP_BYTES or read_to >= learner.next_offset:
                 break
-        learner.catch_up(records, read_to=self._second.position(place) or start)
-        if any(state.changed for state in learner.behind.values()):
+        learner.catch_up(records, read_to=read_to)
+        if any(state.changed or state.stamp >= learner.next_offset for state in learner.behind.values()):
             self._publish(learner)
 
     def _publish(self, learner: PartitionLearner) -> None:

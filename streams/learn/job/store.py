@@ -5,6 +5,7 @@ from dataclasses import replace
 from threading import Lock
 
 from kafka import TopicPartition
+from kafka.errors import KafkaError
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Rollout
@@ -42,15 +43,28 @@ class Store:
     def rolled_out(self) -> Mapping[str, Rollout]:
         """Return the newest rollout of each bucket, as far as it has come by now."""
         with self._watching:
-            if self._watch is None:
-                self._watch = self.broker.consumer()
-                [found] = self.broker.topics([self.topics.parameters]).values()
-                self._watch.assign([TopicPartition(self.topics.parameters, n) for n in range(found.partitions)])
-            for records in self._watch.poll(0).values():
-                for record in records:
-                    if (record.key or b"").startswith(ROLLOUT.encode()):
-                        self._take(record.value)
+            try:
+                for records in self._watched().poll(0).values():
+                    for record in records:
+                        if (record.key or b"").startswith(ROLLOUT.encode()):
+                            self._take(record.value)
+            except KafkaError:
+                self._unwatch()  # the topic may have been made again
+                raise
             return dict(self._rollouts)
+
+    def _watched(self) -> LogConsumer:
+        if self._watch is None:
+            found = self.broker.topics([self.topics.parameters]).get(self.topics.parameters)
+            self._watch = self.broker.consumer()
+            parameters = range(0 if found is None else found.partitions)
+            self._watch.assign([TopicPartition(self.topics.parameters, number) for number in parameters])
+        return self._watch
+
+    def _unwatch(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
 
     def _take(self, value: bytes | None) -> None:
         try:
@@ -97,7 +111,8 @@ class Store:
 
     def close(self) -> None:
         """Let go of the readers; the next read starts from the beginning."""
-        for one in (self._reader, self._asker, self._watch):
+        for one in (self._reader, self._asker):
             if one is not None:
                 one.close()
-        self._reader = self._asker = self._watch = None
+        self._reader = self._asker = None
+        self._unwatch()
