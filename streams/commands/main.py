@@ -16,6 +16,7 @@ from streams.commands import (
     dead_letters,
     demo,
     drill,
+    encoder,
     jobs,
     lag,
     ledger,
@@ -61,6 +62,7 @@ for group in (
     ledger,
     drill,
     offline,
+    encoder,
 ):
     cli.add_typer(group.commands)
 

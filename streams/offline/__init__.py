@@ -1,6 +1,7 @@
 """Work on click logs: fit a table, evaluate a policy, redo the paper's experiments."""
 
 from streams.offline.day_one_report import DayOneRow, day_one_chart, day_one_grid, day_one_table
+from streams.offline.encoder_training import train_on_pairs
 from streams.offline.fit_view import run_fit
 from streams.offline.heat_map import svg_map
 from streams.offline.judge_view import (
@@ -29,4 +30,5 @@ __all__ = [
     "run_fit",
     "show_evaluation",
     "svg_map",
+    "train_on_pairs",
 ]

@@ -82,6 +82,22 @@ def train(
     )
 
 
+def train_on_pairs(
+    items: ArrayLike,
+    users: ArrayLike,
+    *,
+    seed: int,
+    pairs: int = 60_000,
+    epochs: int = 30,
+    on_epoch: Callable[[float], object] | None = None,
+) -> Encoder:
+    """Return an encoder of contexts as a service makes them: a user's features, then an item's, paired at random."""
+    shown, known = np.asarray(items), np.asarray(users)
+    random = np.random.default_rng(seed)
+    met = known[random.integers(len(known), size=pairs)], shown[random.integers(len(shown), size=pairs)]
+    return train(np.hstack(met), user_columns=known.shape[1], seed=seed, epochs=epochs, rows=pairs, on_epoch=on_epoch)
+
+
 def checked(contexts: ArrayLike) -> NDArray[np.float32]:
     """Return contexts as float32 rows, or say why nothing can be learned from them."""
     raw = np.asarray(contexts, dtype=np.float32)
