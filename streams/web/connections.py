@@ -64,7 +64,8 @@ class Connection(web.RequestHandler):
 
     def __init__(self, server: Connections, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop=loop, **LIMITS)
-        self._all, self._heard, self._heard_at, self.is_stream = server, 0, 0.0, False
+        self._all, self._heard, self.is_stream = server, 0, False
+        self._heard_at: float | None = None  # when what is not answered yet began
         self._refused = False
         self._wire: asyncio.BaseTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -84,7 +85,7 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Hear the client, up to what one request may hold; that bounds what waits behind a request, too."""
-        if not self._heard:
+        if self._heard_at is None:
             self._heard_at = asyncio.get_running_loop().time()
         self._heard += len(data)
         if self._heard > (REFUSED_BYTES if self._refused else HEAD_BYTES + self._all.body_bytes):
@@ -98,8 +99,12 @@ class Connection(web.RequestHandler):
 
     @property
     def waited_s(self) -> float:
-        """How long ago the newest request began to be heard."""
-        return asyncio.get_running_loop().time() - self._heard_at
+        """How long ago the request began to be heard that is being answered."""
+        return 0.0 if self._heard_at is None else asyncio.get_running_loop().time() - self._heard_at
+
+    def end(self) -> None:
+        """Note that a request was answered."""
+        self._heard_at = None
 
     def begin(self) -> None:
         """Note that a request was heard."""

@@ -89,7 +89,10 @@ class WebServer(ABC):
         if (request.content_length or 0) > self.body_bytes:
             connection_of(request).refuse_body()
             raise web.HTTPRequestEntityTooLarge(self.body_bytes, request.content_length or 0)
-        return await self.page(request)
+        try:
+            return await self.page(request)
+        finally:
+            connection_of(request).end()
 
     def _run(self) -> None:
         try:

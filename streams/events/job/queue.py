@@ -70,6 +70,7 @@ class EventQueue:
         self._codec, self._topics = codec or Codec(), Topics.of(settings)
         self._own_time = settings.timestamps == "CreateTime"
         self._backlog: deque[Queued] = deque()
+        self._said_away = False
         self._lock, self._news, self._closing = Lock(), Signal(), Signal()
         self._thread = Thread(target=self._run, name="event-queue", daemon=True)
         self._thread.start()
@@ -133,7 +134,7 @@ class EventQueue:
         try:
             return producer(self.settings, **options)
         except KafkaError as error:
-            log.debug("no Kafka at %s: %s", self.settings.kafka, error)
+            self._say_away(error)
             return None
 
     def _send_all(self, to: KafkaProducer) -> None:
@@ -151,6 +152,7 @@ class EventQueue:
         with self._lock:
             self.waiting_bytes -= one.size
             self.delivered += 1
+        self._said_away = False
         if one.done is not None:
             one.done()
 
@@ -166,4 +168,13 @@ class EventQueue:
                 self.connected = False
         if hopeless:
             log.error("an event of %s is lost: %s", one.topic, error)
+        else:
+            self._say_away(error)
         self._news.set()
+
+    def _say_away(self, error: Exception) -> None:
+        """Say once, until Kafka takes an event again, that events wait."""
+        if not self._said_away:
+            self._said_away = True
+            words = "events wait for Kafka at %s, up to %d MB: %s; does it run, and are there topics? glimpse topics"
+            log.warning(words, self.settings.kafka, self.most_bytes >> 20, error)
