@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compare_worlds import returning, upper_bound, visitors
+from compared_loop import contradictions, play
 
 from learner.compare import further_information, lift_over_control, loss_gaps, ratio_evidence
 
@@ -91,3 +92,15 @@ def test_a_million_lists_are_compared_in_seconds_and_megabytes():
     assert found["compare_lists"] >= 1e6
     assert found["compare_all"] < 20
     assert found["compare_memory"] < 500
+
+
+def test_verdicts_on_the_loop_contradict_the_truth_in_at_most_one_of_twenty():
+    wrong, named = 0, 0
+    for seed in range(200):
+        found, truth = play(seed)
+        wrong += bool(contradictions(found, truth))
+        [learner] = [one for one in found.buckets if one.bucket == "ubm-linucb"]
+        named += learner.lifts["sum"].low > 0
+    print(f"loop contradicted {wrong} named {named} of 200")
+    assert wrong <= 10
+    assert named >= 195

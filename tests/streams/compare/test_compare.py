@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from compared_lists import START_MS, batch_of, by_hand, traffic
+from compared_loop import contradictions, play
 from rich.console import Console
 
 from schemas.codec import encode
@@ -260,3 +261,11 @@ def test_with_too_many_users_a_hash_sample_of_them_is_compared_and_said():
         assert 0 < one.lost_clicks / one.clicks < 1
     sums.add(corrected(batches[0], [1, 2])[0])
     assert compare(sums, losses, EQUAL).notes == found.notes
+
+
+def test_in_a_loop_with_known_truth_the_learner_is_named_ahead_of_the_lot():
+    found, truth = play(seed=1)
+    best = found.buckets[0]
+    assert truth["ubm-linucb"] > 1.3 * truth["lot"]
+    assert verdict(best, found).startswith("ubm-linucb is ahead of lot by ")
+    assert contradictions(found, truth) == []
