@@ -76,6 +76,19 @@ class ClickModel(ABC):
         sums, counts = self._scores(read_log(items, clicks, queries, sizes=sizes), given_clicks_above=True)
         return float(sums.sum() / counts.sum())
 
+    def log_likelihood_per_list(
+        self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None
+    ) -> NDArray[np.float64]:
+        """Return for each list the sum over its positions of ln P(what happened there | the clicks above)."""
+        log = read_log(items, clicks, queries, sizes=sizes)
+        codes, found = self.codes(log), np.empty(len(log))
+        for start in range(0, len(log), LISTS_AT_ONCE):
+            part = slice(start, start + LISTS_AT_ONCE)
+            click = self._conditional(codes[part], log.clicks[part])
+            happened = np.where(log.clicks[part], click, 1 - click)
+            found[part] = np.log(happened, out=np.zeros(happened.shape), where=log.shown[part]).sum(axis=1)
+        return found
+
     def perplexity(
         self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None
     ) -> float:

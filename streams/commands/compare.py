@@ -40,6 +40,9 @@ def compare(
     ] = None,
     positions: Annotated[bool, typer.Option("--positions", help="Show click rates by position too.")] = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page with the cumulative curves.")] = None,
+    metrics_file: Annotated[
+        Path | None, typer.Option(help="Write alarms and lifts for Prometheus' textfile collector.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON per look.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks.")] = 60.0,
@@ -71,6 +74,7 @@ def compare(
             choice,
             as_json=as_json,
             report=report,
+            metrics_file=metrics_file,
             positions=positions,
             watch=watch,
             every_s=every,

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from streams.commands import (
+    advise,
     archive,
     compare,
     dashboard,
@@ -53,6 +54,7 @@ for group in (
     traffic,
     show,
     compare,
+    advise,
     lag,
     dashboard,
     dead_letters,

@@ -11,13 +11,14 @@ from streams.offline.judge_view import (
     evaluation_json,
     show_evaluation,
 )
-from streams.offline.logs import Logs, read_logs
+from streams.offline.logs import LogError, Logs, read_logs
 from streams.offline.own_logs import ListChoice, read_own_logs
 
 __all__ = [
     "DayOneRow",
     "EvaluationRequest",
     "ListChoice",
+    "LogError",
     "Logs",
     "chosen_estimators",
     "day_one_chart",

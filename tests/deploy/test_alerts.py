@@ -212,6 +212,26 @@ STORIES = {
     "a ranker cut off from its source": Story(
         ALIVE | {'glimpse_ranker_source_up{bucket="a"}': "1x8 0x100"}, {"4m": set(), "10m": {"GlimpseRankerCutOff"}}
     ),
+    "reports of compare and advise": Story(
+        ALIVE
+        | {
+            'glimpse_compare_alarm{check="join_rate"}': "0x20 1x500",
+            'glimpse_compare_stop{bucket="b"}': "0x20 1x500",
+            "glimpse_advise_lost_click_ratio": "0.001x20 0.02x500",
+            'glimpse_advise_browsing_changed{bucket="b"}': "0x20 1x500",
+            'glimpse_advise_rounding_loss_ratio{bucket="b"}': "0.00001x20 0.01x500",
+        },
+        {
+            "4m": set(),
+            "10m": {
+                "GlimpseComparisonAlarm",
+                "GlimpseBucketToStop",
+                "GlimpseClicksLost",
+                "GlimpseBrowsingChanged",
+                "GlimpseRoundingLoss",
+            },
+        },
+    ),
     "the default scrape interval": Story(
         {
             'glimpse_join_clicks_total{partition="0",fate="used"}': "0+600x20",

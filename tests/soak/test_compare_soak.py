@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browsing_streams import UBM_TABLE, Browsers
 from compare_worlds import returning, upper_bound, visitors
 from compared_loop import contradictions, play
 
 from learner.compare import further_information, lift_over_control, loss_gaps, ratio_evidence
+from streams.advise import BrowsingWatch
 
-ALPHA, ALARM = 0.05, np.log(1000)
+ALPHA, ALARM = 0.05, np.log(2000)
 MINUTES = 1440
 pytestmark = pytest.mark.timeout(3600)
 
@@ -24,7 +26,7 @@ def test_alike_buckets_are_called_different_in_at_most_one_of_twenty(per_minute)
             visitors(rng, experiments=100, minutes=MINUTES, per_minute=per_minute / 2, lost=0.002) for _ in range(2)
         )
         alarms += int(lift_over_control(one, other, alpha=ALPHA).decided.any(axis=1).sum())
-        gaps = loss_gaps([lost, lost_there], alpha=0.001)
+        gaps = loss_gaps([lost, lost_there], alpha=0.0005)
         losses += int((gaps[0].alarm | gaps[1].alarm).any(axis=1).sum())
     print(f"per_minute {per_minute} lift_alarms {alarms} join_rate_alarms {losses} of 1000")
     assert upper_bound(alarms, 1000) <= 0.05
@@ -71,7 +73,7 @@ def test_two_percent_of_clicks_lost_are_noticed_within_a_day():
     rng = np.random.default_rng(5)
     _, losing = visitors(rng, experiments=200, minutes=MINUTES, per_minute=3000, lost=0.02)
     _, sound = visitors(rng, experiments=200, minutes=MINUTES, per_minute=3000)
-    alarm = loss_gaps([losing, sound], alpha=0.001)[0].alarm
+    alarm = loss_gaps([losing, sound], alpha=0.0005)[0].alarm
     print(f"loss noticed after at most {alarm.argmax(axis=1).max() + 1} min")
     assert alarm.any(axis=1).all()
 
@@ -104,3 +106,15 @@ def test_verdicts_on_the_loop_contradict_the_truth_in_at_most_one_of_twenty():
     print(f"loop contradicted {wrong} named {named} of 200")
     assert wrong <= 10
     assert named >= 195
+
+
+def test_a_million_lists_of_users_who_do_not_change_raise_no_warning():
+    users, watch = Browsers(1), BrowsingWatch(UBM_TABLE)
+    for _ in range(100):
+        watch.add(users.lists(10_000, UBM_TABLE))
+    certain = max((fit.certainty for fit in watch.fits if fit.gain > 0), default=0.0)
+    print(
+        f"unchanged windows {len(watch.fits)} warnings {sum(fit.changed for fit in watch.fits)} certainty {certain:.1f}"
+    )
+    assert len(watch.fits) == 199
+    assert not any(fit.changed for fit in watch.fits)

@@ -14,11 +14,12 @@ from rich.live import Live
 from streams.compare.chosen import choice_of
 from streams.compare.comparison import BucketComparison, compare
 from streams.compare.job.follow import SampleFollower
+from streams.compare.job.metrics import comparison_metrics
 from streams.compare.look import CompareChoice
 from streams.compare.report import report_page
 from streams.compare.view import comparison_json, comparison_view
 from streams.ledger.job import join_commits
-from streams.logs import LogSource, replace_file
+from streams.logs import LogSource, SourceAway, replace_file
 from streams.logs.job import open_source
 from streams.settings import Settings
 
@@ -32,6 +33,7 @@ def show_comparison(
     *,
     as_json: bool = False,
     report: Path | None = None,
+    metrics_file: Path | None = None,
     positions: bool = False,
     watch: bool = False,
     every_s: float = 60.0,
@@ -54,6 +56,8 @@ def show_comparison(
             code = exit_code(found)
             if report is not None:
                 replace_file(report, report_page(found).encode())
+            if metrics_file is not None:
+                replace_file(metrics_file, comparison_metrics(found))
             if as_json:
                 print(comparison_json(found), flush=True)
             elif in_place is not None:
@@ -68,7 +72,10 @@ def show_comparison(
 
 def open_lists(source: LogSource) -> int | None:
     """Return how many lists wait for their close by the join's own ledger; an archive has none."""
-    commits = join_commits(source).values()
+    try:
+        commits = join_commits(source).values()
+    except SourceAway:  # a broker that never had a group has no coordinator; the samples can be compared all the same
+        return None
     return sum(commit.ledger.open for commit in commits) if commits else None
 
 

@@ -14,7 +14,7 @@ from learner.compare import (
 )
 
 ALPHA = 0.05
-ALARM = np.log(1000)
+ALARM = np.log(2000)
 
 
 def two_buckets(seed, *, experiments, minutes, per_minute, **treated):
@@ -103,7 +103,7 @@ SPLITS = ([0.5, 0.5], [0.495, 0.505])
 def test_a_bucket_that_loses_clicks_is_named_and_no_other():
     (_, losing), (_, sound) = two_buckets(8, experiments=20, minutes=240, per_minute=300, lost=0.02)
     (_, third), (_, fourth) = two_buckets(9, experiments=20, minutes=240, per_minute=300)
-    gaps = loss_gaps([sound, losing, third, fourth], alpha=0.001)
+    gaps = loss_gaps([sound, losing, third, fourth], alpha=0.0005)
     assert gaps[1].alarm.any(axis=1).all()
     assert not any(gaps[number].alarm.any() for number in (0, 2, 3))
 
@@ -112,7 +112,7 @@ def test_a_small_bucket_without_losses_is_not_called_different():
     rng = np.random.default_rng(10)
     _, large = visitors(rng, experiments=200, minutes=120, per_minute=600, lost=0.005)
     _, small = visitors(rng, experiments=200, minutes=120, per_minute=6, lost=0.005)
-    for gap in loss_gaps([large, small], alpha=0.001):
+    for gap in loss_gaps([large, small], alpha=0.0005):
         assert not gap.alarm.any()
         assert not ((gap.low > 0) | (gap.high < 0)).any()
 
