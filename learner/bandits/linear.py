@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from learner.bandits.theorem import TheoremWarning, exploration
-from learner.bandits.topk import top_rows, widths
+from learner.bandits.topk import PRUNE_ROWS, looked_at, top_rows, widths
 from learner.exact import ExactSums, State, checked_cells, state_sha256
 from learner.samples import Samples, refuse
 
@@ -137,11 +137,25 @@ class LinearRanking:
 
         ``explore`` is a share of α; with 0 the estimate alone decides.
         """
-        x = self._checked_candidates(candidates)
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
         theta, whitening = self._solved()
-        return top_rows(x, theta=theta, whitening=whitening, alpha=self.alpha * explore, size=size)
+        x = self._shaped(candidates)
+        estimate = norms = None
+        if len(x) > PRUNE_ROWS and self.context_scale == 1.0:
+            estimate, squares = looked_at(x, theta)
+            norms = np.sqrt(squares)
+        if norms is None or not norms.max() <= 1.0 + 2.0**-40:  # else no feature exceeds 1, but for rounding
+            x = self._checked_candidates(x)
+        return top_rows(
+            x,
+            theta=theta,
+            whitening=whitening,
+            alpha=self.alpha * explore,
+            size=size,
+            estimate=estimate,
+            norms=norms,
+        )
 
     def rank_mapped(
         self,
@@ -167,10 +181,14 @@ class LinearRanking:
             norms=norms,
         )
 
-    def _checked_candidates(self, candidates: ArrayLike) -> NDArray[np.float64]:
+    def _shaped(self, candidates: ArrayLike) -> NDArray[np.float64]:
         x = np.asarray(candidates, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != self.dim:
             raise ValueError(f"candidates must have {self.dim} columns, got shape {x.shape}")
+        return x
+
+    def _checked_candidates(self, candidates: ArrayLike) -> NDArray[np.float64]:
+        x = self._shaped(candidates)
         scale = self.context_scale
         if not (x.max(initial=0.0) <= scale and x.min(initial=0.0) >= -scale):  # false for NaN
             refuse("candidates", x, ~(np.abs(x) <= scale), f"features lie within context_scale ±{scale}")

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 PRUNE_ROWS = 2048  # below this, all widths cost less than finding out which are needed
+TRIED_ROWS, SAMPLED_ROWS = 512, 1024  # whose scores are a floor for all others; by which these are found
+SHORT = 16  # features of a row that is short for BLAS
 BLOCK_CELLS = 2**16  # numbers worked on at once: they stay in the second-level cache
 ROUNDING = 2.0**-44  # scores closer than this share of their scale may differ by rounding alone
 
@@ -17,17 +19,19 @@ def top_rows(
     whitening: NDArray[np.float64],
     alpha: float,
     size: int,
+    estimate: NDArray[np.float64] | None = None,
     norms: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
     """Return the rows of the ``size`` largest θᵀx + α‖Wx‖, best first; scores equal but for rounding by row.
 
-    Who ranks the same rows again and again may give their ``norms`` ‖x‖.
+    Who knows them may give the ``estimate`` θᵀx and the ``norms`` ‖x‖ of the rows.
 
     BLAS may round the same row differently at different places of a matrix, so scores that differ by no more than
     rounding count as equal: a candidate that is given twice stands in row order.
     """
     rows, dim = x.shape
-    estimate = x @ theta
+    if estimate is None:
+        estimate = x @ theta
     slack = ROUNDING * dim * math.sqrt(dim * theta.dot(theta))  # no feature exceeds 1, so |θᵀx| ≤ √d ‖θ‖
     share = ROUNDING * dim
     if alpha == 0.0:
@@ -35,11 +39,13 @@ def top_rows(
     if rows > 2 * size and rows > PRUNE_ROWS:  # of long lists too much stays for pruning to pay
         # ‖Wx‖ ≤ ‖W‖ ‖x‖ needs no product with W, and rules most rows out.
         lengths = np.sqrt(row_squares(x)) if norms is None else norms
-        upper = lengths * (alpha * float(np.linalg.norm(whitening, 2)) * (1 + 1e-9))
+        stretch = np.linalg.svd(whitening, compute_uv=False)
+        upper = lengths * (alpha * float(stretch[0]) * (1 + 1e-9))
         upper += estimate
-        tried = max(PRUNE_ROWS, size)  # no fewer than are wanted: the floor is the last of the best among them
-        first = np.argpartition(upper, rows - tried)[rows - tried :]
-        floor = kth_largest(estimate[first] + alpha * widths(x[first], whitening), size)
+        if stretch[0] - stretch[-1] <= 2.0**-50 * stretch[0]:  # W is a multiple of I, as before anything was learned
+            return best_first(upper, size, slack=slack, share=share)
+        tried = _highest(upper, size)
+        floor = kth_largest(estimate[tried] + alpha * widths(x[tried], whitening), size)
         hopeful = np.flatnonzero(upper >= floor - 2 * (slack + share * abs(float(upper.max()))))
         if len(hopeful) < rows // 2:
             scores = estimate[hopeful] + alpha * widths(x[hopeful], whitening)
@@ -48,6 +54,36 @@ def top_rows(
     scores *= alpha
     scores += estimate
     return best_first(scores, size, slack=slack, share=share)
+
+
+def _highest(upper: NDArray[np.float64], size: int) -> NDArray[np.int64]:
+    """Return at least ``size`` rows, the highest, and about so many that their scores make a good floor for others."""
+    wanted = max(TRIED_ROWS, 2 * size)
+    step = max(1, len(upper) // SAMPLED_ROWS)
+    some = upper[::step]
+    found = np.flatnonzero(upper >= kth_largest(some, max(1, min(len(some), wanted // step))))
+    if size <= len(found) <= 8 * wanted:
+        return found
+    lowest = max(0, len(upper) - wanted)
+    return np.argpartition(upper, lowest)[lowest:]
+
+
+def looked_at(x: NDArray[np.float64], theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return θᵀx and ‖x‖² of each row, in one pass over ``x``; not finite where a feature is not."""
+    rows, dim = x.shape
+    estimate, squares = np.empty(rows), np.empty(rows)
+    # BLAS multiplies short rows fastest when two of them are taken as one.
+    width = 2 if dim <= SHORT and rows % 2 == 0 and x.flags.c_contiguous else 1
+    weights, ones = (np.kron(np.eye(width), one[:, None]) for one in (theta, np.ones(dim)))
+    step = 2 * max(1, BLOCK_CELLS // (2 * dim))
+    space = np.empty((min(rows, step), dim))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for start in range(0, rows, step):
+            part, block = slice(start, start + step), x[start : start + step]
+            squared = np.square(block, out=space[: len(block)])
+            np.matmul(block.reshape(-1, width * dim), weights, out=estimate[part].reshape(-1, width))
+            np.matmul(squared.reshape(-1, width * dim), ones, out=squares[part].reshape(-1, width))
+    return estimate, squares
 
 
 def widths(x: NDArray[np.float64], whitening: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -84,13 +120,15 @@ def best_first(scores: NDArray[np.float64], size: int, *, slack: float = 0.0, sh
     array([1, 2, 3])
     """
     if len(scores) > max(128, 4 * size):
-        # What may enter: the best `size`, and whatever hangs on to the last of them in a chain of ties.
         best = float(scores.max())
         tie = slack + share * abs(best)
+        if best - float(scores.min()) <= tie:  # all tie, as before anything was learned
+            return np.arange(size)
+        # What may enter: the best `size`, and whatever hangs on to the last of them in a chain of ties.
         kept = np.flatnonzero(scores >= kth_largest(scores, size) - tie)
         while len(more := np.flatnonzero(scores >= scores[kept].min() - tie)) > len(kept):
             kept = more
-        if best - scores[kept].min() <= tie:  # all tie, as before anything was learned
+        if best - scores[kept].min() <= tie:
             return np.asarray(kept[:size])
         if len(kept) < len(scores):
             return np.asarray(kept[best_first(scores[kept], size, slack=slack, share=share)])

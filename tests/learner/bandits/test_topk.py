@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from learner import C2Ucb, Samples
-from learner.bandits.topk import PRUNE_ROWS, best_first, top_rows
+from learner.bandits.topk import PRUNE_ROWS, best_first, looked_at, top_rows
 
 settings.register_profile("topk", deadline=None, max_examples=80)
 settings.load_profile("topk")
@@ -64,6 +64,30 @@ def test_pruning_changes_nothing(dim, spread, alpha):
     reference = scores(model, x).round(9)
     expected = np.lexsort((np.arange(len(x)), -reference))[:12]
     assert model.rank(x, size=12).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("rows", [3 * PRUNE_ROWS, 3 * PRUNE_ROWS + 1])
+@pytest.mark.parametrize("dim", [1, 3, 10, 40])
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_rows_of_length_one_are_looked_at_once_and_ranked_the_same(rows, dim, layout):
+    model = trained(dim, lists=300)
+    x = np.random.default_rng(4).normal(size=(rows, dim))
+    x = np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True), order=layout)
+    estimate, squares = looked_at(x, model.theta)
+    assert np.allclose(estimate, x @ model.theta, rtol=0, atol=1e-14)
+    assert np.allclose(squares, 1.0, rtol=0, atol=1e-14)
+    expected = np.lexsort((np.arange(rows), -scores(model, x).round(9)))[:12]
+    assert model.rank(x, size=12).tolist() == expected.tolist()
+    held = model.rank_mapped(x, np.eye(dim), norms=np.sqrt(squares), size=12)
+    assert held.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("bad", [1.0 + 1e-9, -1.1, np.nan, np.inf])
+def test_a_feature_beyond_the_scale_is_refused_among_many(bad):
+    x = np.zeros((2 * PRUNE_ROWS, 4))
+    x[PRUNE_ROWS + 7, 2] = bad
+    with pytest.raises(ValueError, match="context_scale"):
+        trained(4).rank(x)
 
 
 def test_before_anything_is_learned_equally_long_contexts_come_in_row_order():
