@@ -12,7 +12,9 @@ from types import FrameType
 from streams.local import end_with_parent
 
 
-def supervise(commands: Mapping[str, Sequence[str]], *, grace_s: float = 12.0) -> int:
+def supervise(
+    commands: Mapping[str, Sequence[str]], *, grace_s: float = 12.0, environ: Mapping[str, str] | None = None
+) -> int:
     """Run ``commands`` until SIGTERM or Ctrl-C, or until one of them ends, and return the exit code.
 
     A signal is passed on, and the code is 0 if all end well. When one ends by itself, the others are asked to end too
@@ -28,12 +30,12 @@ def supervise(commands: Mapping[str, Sequence[str]], *, grace_s: float = 12.0) -
     try:
         for name, command in commands.items():
             # in a session of its own, a child does not meet the terminal's Ctrl-C before we pass it on
-            children[name] = subprocess.Popen(command, start_new_session=True, preexec_fn=end_with_parent)
+            children[name] = subprocess.Popen(command, start_new_session=True, preexec_fn=end_with_parent, env=environ)
         while not asked and all(child.poll() is None for child in children.values()):
             time.sleep(0.05)
         ended = [] if asked else [name for name, child in children.items() if child.returncode is not None]
         for name in ended:
-            print(f"glimpse worker: {name} ended with code {children[name].returncode}", file=sys.stderr)
+            print(f"glimpse: {name} ended with code {children[name].returncode}", file=sys.stderr)
     finally:
         end(list(children.values()), grace_s=grace_s)
         for number, handler in before.items():

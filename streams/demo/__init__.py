@@ -1,6 +1,7 @@
 """The closed loop with simulated users."""
 
 from streams.demo.curves import write_curves
+from streams.demo.local_loop import LocalLoop
 from streams.demo.play import run_demo
 from streams.demo.scores import scores, table_of
 from streams.demo.storefront import Storefront, write_shop
@@ -8,6 +9,7 @@ from streams.demo.traffic import Crowdedness, Traffic, TrafficError
 
 __all__ = [
     "Crowdedness",
+    "LocalLoop",
     "Storefront",
     "Traffic",
     "TrafficError",

@@ -65,7 +65,7 @@ def test_when_one_ends_all_end_and_the_code_says_so(tmp_path, code, wanted):
     process = supervisor(tmp_path, POLITE, code)
     _, words = process.communicate(timeout=20)
     assert process.returncode == wanted
-    assert "glimpse worker: 1 ended with code" in words
+    assert "glimpse: 1 ended with code" in words
 
 
 def test_who_does_not_end_in_time_is_killed(tmp_path):
