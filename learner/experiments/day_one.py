@@ -68,8 +68,13 @@ class DayOne:
     )
     drifting: bool = False  # whether taste was another one, half of it, when the log began
 
-    def play(self, seed: int, *, wrong: bool = False) -> dict[str, ServedLists]:
-        """Return what each learner earns per list after learning from the old ranker's log."""
+    def play(
+        self, seed: int, *, wrong: bool = False, tables: Callable[[OldLog], Mapping[str, Floats]] | None = None
+    ) -> dict[str, ServedLists]:
+        """Return what each learner earns per list after learning from the old ranker's log.
+
+        ``tables`` may make more tables to weigh by out of that log, each with a name.
+        """
         random = np.random.default_rng([seed, 0])
         examination, stays = self._browsing()
         spread = 0.95 * min(self.mean, 1 - self.mean)
@@ -91,7 +96,11 @@ class DayOne:
         later = replace(self, drifting=False)._log(world, old, stays, np.random.default_rng([seed, 4]), self.served)
         served = world.visits(np.random.default_rng([seed, 2]), self.served)
         found = {}
-        for name, model in self._models(log, examination, seed, wrong=wrong).items():
+        models = self._models(log, examination, seed, wrong=wrong)
+        for name, table in (tables(log) if tables else {}).items():
+            models[name] = UbmLinUcb(log.contexts.shape[2], examination=table, alpha=0.0)
+            models[name].learn(Samples.from_clicks(log.contexts, log.clicks, log.items))
+        for name, model in models.items():
             theta = None if isinstance(model, PbmUcb) else model.theta[1:] if self.constant else model.theta
             near = np.nan if theta is None or not theta.any() else float(unit(theta) @ taste)
             scores = _scores(model, *served, constant=self.constant)
