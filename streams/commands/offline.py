@@ -12,6 +12,7 @@ import typer
 from streams.commands.options import CommandError, Config, note, with_buckets
 
 if TYPE_CHECKING:
+    from schemas.records import Snapshot
     from streams.offline import Logs
 
 commands = typer.Typer()
@@ -74,6 +75,27 @@ def lists_at(
     return logs
 
 
+def policy_at(place: str, bucket: str | None, config: Path | None) -> Path | Snapshot:
+    """Return a path as it is, or the newest snapshot that is served at an address."""
+    from contextlib import closing
+
+    from streams.parameters import SnapshotMissing
+    from streams.parameters.job import open_parameters
+    from streams.settings import load
+
+    if place not in ("kafka", "redis") and "://" not in place:
+        return Path(place)
+    with closing(open_parameters(place, load(config))) as served:
+        there = served.buckets()
+        if bucket is None and len(there) != 1:
+            raise SnapshotMissing(f"{place} has models of {', '.join(there) or 'no bucket'}; say which: --bucket NAME")
+        name = bucket or there[0]
+        found = served.newest(name)
+        if found is None:
+            raise SnapshotMissing(f"no model under {served.where(name)}; there are models of: {', '.join(there)}")
+        return found
+
+
 class ExperimentError(RuntimeError):
     """An experiment that cannot be played as asked."""
 
@@ -134,12 +156,14 @@ def fit(
 @commands.command()
 def evaluate(
     logs: LogPlace,
-    policy: Annotated[Path, typer.Option(help="A snapshot file, or a directory of them.")],
+    policy: Annotated[
+        str, typer.Option(help="A snapshot file, a directory of them, or where they are served: kafka, redis, a URL.")
+    ],
     estimator: Annotated[
         list[EstimatorName] | None,
         typer.Option(help="May be repeated; else ubm-ips, or ubm-linear where no two lists are alike."),
     ] = None,
-    bucket: Annotated[str | None, typer.Option(help="Whose snapshot, if the directory has several.")] = None,
+    bucket: Annotated[str | None, typer.Option(help="Whose snapshot, if there are several.")] = None,
     table: Annotated[Path | None, typer.Option(help="The examination table; else it is learned from LOGS.")] = None,
     size: Annotated[int | None, typer.Option(min=1, max=50, help="Length of the policy's lists.")] = None,
     temperature: Annotated[
@@ -181,7 +205,7 @@ def evaluate(
     report = evaluate_policy(
         EvaluationRequest(
             lists_at(logs, config=config, candidates=True, **chosen),
-            policy,
+            policy_at(policy, bucket, config),
             chosen_estimators([each.value for each in estimator or ()]),
             bucket=bucket,
             table=table,

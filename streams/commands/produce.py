@@ -24,6 +24,9 @@ def produce(
     lists: Annotated[int, typer.Option(min=1, help="How many lists to simulate.")] = 1000,
     rate: Annotated[float | None, typer.Option(help="Events a second; as fast as possible if not said.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed simulates the same users.")] = 0,
+    candidates: Annotated[
+        int, typer.Option(min=0, max=1000, help="That each simulated list says it was chosen from, for evaluate.")
+    ] = 0,
     restamp: Annotated[
         bool, typer.Option("--restamp", help="Date recorded events now, so that they are not late.")
     ] = False,
@@ -53,9 +56,8 @@ def produce(
     console = Console(stderr=True)
     try:
         if file is None:
-            done = produce_events(
-                settings, simulated_events(settings, lists, seed=seed), rate=rate, progress=bar(console)
-            )
+            simulated = simulated_events(settings, lists, seed=seed, candidates=candidates)
+            done = produce_events(settings, simulated, rate=rate, progress=bar(console))
         else:
             split = Split.of(settings)
             metarank = MetarankEvents(lambda user: settings.buckets[split.bucket_of(user)])

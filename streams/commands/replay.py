@@ -12,7 +12,7 @@ from streams.commands.options import Config, note, with_buckets
 from streams.commands.progress import bar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rich.progress import Progress
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streams.settings import Settings
 
 commands = typer.Typer()
+JUDGED_LISTS = 20_000  # the newest, on which a model with other parameters is judged
 
 From = Annotated[
     list[str] | None, typer.Option("--from", help="A time (ISO, UTC) or topic:partition:offset; several are possible.")
@@ -65,20 +66,25 @@ def replay(
     candidates: Annotated[
         typer.FileText | None, typer.Option(help="JSON lines as of `glimpse rank`, to compare top lists on.")
     ] = None,
+    truncated: Annotated[
+        bool, typer.Option("--truncated", help="Learn from samples although their beginning is gone.")
+    ] = False,
     readers: Annotated[int, typer.Option(min=1, help="Processes; the outcome is the same with any number.")] = 1,
     config: Config = None,
 ) -> None:
     """Relearn from logged topics: events or samples, with the deployed parameters or others.
 
     Reads by assignment, so no live group is touched. Prints a line per bucket (name, algorithm, lists, SHA-256 of its
-    state), then what was read and how fast, then how far each model is from the live one.
+    state), then what was read and how fast, then how far each model is from the live one: what is the same (A and b)
+    and what is not (α, λ, θ, ranks). With other parameters it estimates what would have been earned on the newest
+    lists, by UBM-IPS, or by a linear model where vectors tell of users; see: glimpse evaluate --help.
     """
     from dataclasses import replace
 
     from streams.logs import Range, parse_mark
     from streams.logs.job import open_source
     from streams.rank import read_candidates
-    from streams.replay import compare, deployed, plan_of
+    from streams.replay import check_beginning, compare, deployed, plan_of
     from streams.replay.job import check_newer, in_directory, on_topic, snapshots_of, write_directory, write_topic
     from streams.settings import read_examination
 
@@ -109,6 +115,8 @@ def replay(
     )
     for text in notes:
         note(text)
+    if not truncated:
+        check_beginning(plan)
     shown = None if candidates is None else read_candidates(candidates)
     if out is not None:
         check_newer(plan, in_directory(out, plan.buckets))
@@ -127,6 +135,33 @@ def replay(
         write_topic(settings, to_topic, snapshots)
     for comparison in compare(done.models, found, candidates=shown):
         print(comparison)
+    if any(value is not None for name, value in asked.items() if name != "epoch"):
+        for line in earned(logs, settings, snapshots, found):
+            print(line)
+
+
+def earned(
+    logs: LogSource, settings: Settings, snapshots: list[Snapshot], live: Mapping[str, Snapshot]
+) -> Iterator[str]:
+    """Yield what models with other parameters would have earned on the newest lists of their buckets."""
+    from streams.offline import ListChoice, LogError, read_own_logs, what_if
+
+    for snapshot in snapshots:
+        bucket = settings.buckets[snapshot.bucket]
+        choice = ListChoice(
+            events=not logs.has("samples"),
+            buckets=(snapshot.bucket,),
+            truncated=True,
+            candidates=True,
+            newest=JUDGED_LISTS,
+        )
+        try:
+            lists, _ = read_own_logs(logs, settings, choice)
+        except LogError as error:
+            yield f"{snapshot.bucket}: what it would have earned cannot be told: {error}"
+            continue
+        table = bucket.examination if bucket.examination is not None and bucket.examination.ndim == 2 else None
+        yield from what_if(lists, snapshot, live.get(snapshot.bucket), examination=table)
 
 
 def run(plan: Any, out: Path | None, readers: int) -> Replayed:

@@ -13,6 +13,7 @@ from streams.offline.judge_view import (
 )
 from streams.offline.logs import LogError, Logs, read_logs
 from streams.offline.own_logs import ListChoice, read_own_logs
+from streams.offline.what_if import what_if
 
 __all__ = [
     "DayOneRow",
@@ -32,4 +33,5 @@ __all__ = [
     "show_evaluation",
     "svg_map",
     "train_on_pairs",
+    "what_if",
 ]

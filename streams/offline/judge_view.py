@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from learner.evaluate import Estimate, Interval
+from schemas.records import Snapshot
 from streams.offline.judge import ESTIMATORS, Judgement, Options, judge, logged
 from streams.offline.logs import LogError, Logs
 from streams.offline.policy import Draw, read_snapshot, replay
@@ -28,10 +31,10 @@ class EvaluationRequest:
     """What to judge, and how."""
 
     logs: Logs
-    policy: Path
+    policy: Path | Snapshot  # a snapshot file, a directory of them, or a snapshot
     estimators: tuple[str, ...] = ()  # none: ubm-ips, or ubm-linear where no two lists are alike
     bucket: str | None = None
-    table: Path | None = None
+    table: Path | NDArray[np.float64] | None = None
     size: int | None = None
     temperature: float = 0.0
     clip: float | None = None
@@ -57,12 +60,13 @@ class EvaluationReport:
 def evaluate_policy(request: EvaluationRequest) -> EvaluationReport:
     """Return what a snapshot's policy would have earned on a log; one estimator alone may fail, of many not all."""
     logs = request.logs
-    snapshot = read_snapshot(request.policy, request.bucket)
+    given = request.policy
+    snapshot = given if isinstance(given, Snapshot) else read_snapshot(given, request.bucket)
     try:
         options = Options(
             request.clip, request.normalise, Interval(level=request.level, draws=request.draws, seed=request.seed)
         )
-        table = None if request.table is None else read_examination(request.table)
+        table = read_examination(request.table) if isinstance(request.table, Path) else request.table
         found = replay(logs, snapshot, Draw(request.size, request.temperature, seed=request.seed))
         verdicts, failed = [], {}
         usual = "ubm-linear" if found.personal and found.requests is not None else "ubm-ips"

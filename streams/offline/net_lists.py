@@ -36,8 +36,10 @@ class LoggedList(NamedTuple):
 class NetColumns:
     """The lists of sample batches as they ended up: corrected, taken back."""
 
-    def __init__(self, *, buckets: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> None:
-        self._buckets, self._from_ms, self._to_ms = buckets, from_ms, to_ms
+    def __init__(
+        self, *, buckets: tuple[str, ...], from_ms: int | None, to_ms: int | None, newest: int | None = None
+    ) -> None:
+        self._buckets, self._from_ms, self._to_ms, self._newest = buckets, from_ms, to_ms, newest
         self._last: dict[tuple[str, ListPlace], LoggedList] = {}
         self._net: dict[tuple[str, ListPlace], int] = {}
         self.buckets: set[str] = set()
@@ -59,6 +61,14 @@ class NetColumns:
                 columns: list[Any] = [column[start:end] for column in rows]
                 self._last[name, place] = LoggedList(shown[number], name, place, *columns)
                 self.buckets.add(batch.bucket)
+        if self._newest is not None and len(self._net) > 4 * self._newest:
+            self._forget(2 * self._newest)
+
+    def _forget(self, keep: int) -> None:
+        """Keep the lists that were shown last, more than are asked for: some may yet be taken back."""
+        kept = sorted(self._last, key=lambda key: self._last[key].shown_at_ms)[-keep:]
+        self._last = {key: self._last[key] for key in kept}
+        self._net = {key: self._net[key] for key in kept}
 
     def _takes(self, shown_at_ms: int) -> bool:
         late_enough = self._from_ms is None or shown_at_ms >= self._from_ms
@@ -71,7 +81,8 @@ class NetColumns:
 
     def lists(self) -> list[LoggedList]:
         """Return the lists in the net, in the order in which they were shown."""
-        return sorted((self._last[key] for key, net in self._net.items() if net > 0), key=lambda one: one[:3])
+        lists = sorted((self._last[key] for key, net in self._net.items() if net > 0), key=lambda one: one[:3])
+        return lists if self._newest is None else lists[-self._newest :]
 
 
 def columns_of(lists: list[LoggedList], name: str) -> Logs:

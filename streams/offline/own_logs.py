@@ -26,6 +26,7 @@ class ListChoice:
     to_ms: int | None = None  # before this
     truncated: bool = False  # take a samples log that has lost its beginning
     candidates: bool = False  # look up in the impressions what each list was chosen from
+    newest: int | None = None  # only so many, those shown last
 
 
 def read_own_logs(source: LogSource, settings: Settings, choice: ListChoice) -> tuple[Logs, list[str]]:
@@ -34,7 +35,7 @@ def read_own_logs(source: LogSource, settings: Settings, choice: ListChoice) -> 
     A corrected list counts as it was corrected, one that was taken back not at all. From events, as from samples, only
     lists that have closed are taken; events are judged by the rules that held when they were read live.
     """
-    net = NetColumns(buckets=choice.buckets, from_ms=choice.from_ms, to_ms=choice.to_ms)
+    net = NetColumns(buckets=choice.buckets, from_ms=choice.from_ms, to_ms=choice.to_ms, newest=choice.newest)
     notes: list[str] = []
     topics = EVENTS if choice.events else ("samples",)
     for topic in topics:
@@ -49,7 +50,7 @@ def read_own_logs(source: LogSource, settings: Settings, choice: ListChoice) -> 
         )
         for batch in batches:
             net.add(batch)
-    if net.taken_back_unseen:
+    if net.taken_back_unseen and choice.newest is None:
         notes.append(f"{net.taken_back_unseen} lists were taken back or corrected that the log does not hold")
     if len(net.buckets) > 1:
         notes.append(f"lists of {', '.join(sorted(net.buckets))} are taken together; --bucket takes those of one")

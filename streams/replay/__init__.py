@@ -3,11 +3,12 @@
 from streams.replay.compare import compare, live_snapshots, snapshots_in
 from streams.replay.deployed import deployed, rollouts_on
 from streams.replay.eras import LoggedEras, eras_of
-from streams.replay.plan import ReplayError, plan_of
+from streams.replay.plan import ReplayError, check_beginning, plan_of
 
 __all__ = [
     "LoggedEras",
     "ReplayError",
+    "check_beginning",
     "compare",
     "deployed",
     "eras_of",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from streams.rank import Candidates
 R = TypeVar("R")
 
 
+_FIELDS = {"examination": "examination_sha256"}  # of a snapshot, where they are called otherwise
+_SYMBOLS = {"alpha": "α", "ridge": "λ", "beta": "β", "phi": "φ′", "examination": "table"}
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A replayed model beside the live snapshot of its bucket."""
@@ -30,15 +34,23 @@ class Comparison:
     rounds: int  # replayed − live
     distance: float | None  # ‖θ − θ live‖; None where there is no θ to compare
     overlap: float | None  # share of the top K that both name, when there are candidates
+    changed: list[str]  # parameters that are others
 
     def __str__(self) -> str:
-        if self.same_sums:
+        if self.same_sums and not self.changed:
             return f"{self.bucket}: the same bits as {self.live}"
+        if self.same_sums:
+            same = f"{self.bucket}: A and b are the same, bit by bit, as in {self.live}"
+            moved = f"‖Δθ‖ = {self.distance:.6g}" if self.distance else "θ is the same, ranks are not: widths differ"
+            ranks = "" if self.overlap is None else f"; top-K overlap {self.overlap:.1%}"
+            return f"{same}; other: {', '.join(self.changed)}; {moved}{ranks}"
         words = [f"{self.bucket}: {self.rounds:+d} lists against {self.live}"]
         if self.distance is not None:
             words.append(f"‖θ − θ live‖ = {self.distance:.6g}")
         if self.overlap is not None:
             words.append(f"top-K overlap {self.overlap:.1%}")
+        if self.changed:
+            words.append(f"other: {', '.join(self.changed)}")
         return ", ".join(words)
 
 
@@ -103,4 +115,22 @@ def _compare(model: Bandit, snapshot: Snapshot, candidates: Candidates | None, s
             overlap = len(tops[0] & tops[1]) / size
     except ArithmeticError as error:  # more was taken back than learned
         raise SnapshotCorrupt(f"{name_of(snapshot)} cannot be compared: {error}") from error
-    return Comparison(snapshot.bucket, name_of(snapshot), same, model.rounds - snapshot.rounds, distance, overlap)
+    changed = _changed(model, snapshot)
+    rounds = model.rounds - snapshot.rounds
+    return Comparison(snapshot.bucket, name_of(snapshot), same, rounds, distance, overlap, changed)
+
+
+def _changed(model: Bandit, live: Snapshot) -> list[str]:
+    """Return which parameters of a model differ from those of a snapshot, as people read them."""
+    pairs = {name: (getattr(live, _FIELDS.get(name, name)), ours) for name, ours in model.settings().items()}
+    return [
+        f"{_SYMBOLS.get(name, name)} {_short(theirs)} → {_short(ours)}"
+        for name, (theirs, ours) in pairs.items()
+        if theirs != ours
+    ]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str):
+        return f"{value[:12]}…" if len(value) > 20 else value
+    return "by the theorem" if value is None else f"{value:g}"

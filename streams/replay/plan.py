@@ -59,6 +59,16 @@ class ReplayPlan:
         return sum(stop - start for start, stop in self.ranges.values())
 
 
+def check_beginning(plan: ReplayPlan) -> None:
+    """Refuse samples without their beginning: what comes of them is not what the whole log gives."""
+    for (topic, number), (start, _) in plan.ranges.items():
+        if topic == "samples" and start and not plan.within.start:
+            raise ReplayError(
+                f"samples {number} at {plan.address} begins at offset {start}: what was before is gone, or was not "
+                "archived; --truncated learns from what is left, and an archive that was made earlier has all"
+            )
+
+
 def plan_of(
     source: LogSource,
     settings: Settings,

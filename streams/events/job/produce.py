@@ -81,9 +81,12 @@ def simulated_events(
     lists: int,
     *,
     seed: int = 0,
+    candidates: int = 0,
     clock: Callable[[], float] = time.time,
 ) -> Iterator[Event]:
     """Yield ``lists`` random lists, each followed by its clicks, for every bucket of ``settings`` by its users.
+
+    With ``candidates`` each list says so many that it was chosen from, or as many as it shows if that is more.
 
     Each bucket has a hidden taste: an item is tapped with a chance that grows with its context's agreement with the
     taste and falls with its position, as people look less far down.
@@ -99,21 +102,25 @@ def simulated_events(
         session = number // LISTS_A_SESSION
         user_id = f"user-{session % USERS}"
         bucket = settings.buckets[split.bucket_of(user_id, namespaces[number % len(namespaces)])]
-        shown = _list(
-            bucket, random, at_ms=int(clock() * 1000), names=(f"{run}-{number}", f"{run}-s{session}", user_id)
-        )
+        names = (f"{run}-{number}", f"{run}-s{session}", user_id)
+        shown = _list(bucket, random, at_ms=int(clock() * 1000), names=names, candidates=candidates)
         yield shown
         yield from _clicks(shown, bucket, tastes[bucket.name], random)
 
 
-def _list(bucket: Bucket, random: np.random.Generator, *, at_ms: int, names: tuple[str, str, str]) -> Impression:
+def _list(
+    bucket: Bucket, random: np.random.Generator, *, at_ms: int, names: tuple[str, str, str], candidates: int
+) -> Impression:
     impression_id, session_id, user_id = names
     size = bucket.positions
-    items = random.choice(10 * size, size, replace=False)
-    contexts = _direction(random, size, bucket.dim) * bucket.context_scale
+    among = max(size, candidates)
+    items = random.choice(max(10 * size, 10 * candidates), among, replace=False)
+    contexts = _direction(random, among, bucket.dim) * bucket.context_scale
     return impression_of(
-        items,
-        contexts,
+        items[:size],
+        contexts[:size],
+        candidate_items=items if candidates else None,
+        candidate_contexts=contexts if candidates else None,
         impression_id=impression_id,
         session_id=session_id,
         bucket=bucket.name,

@@ -132,3 +132,35 @@ def test_the_ledger_exits_1_when_something_is_missing(run, glimpse, tmp_path):
     code, said = glimpse("ledger", str(own))
     assert code == 1
     assert "wrong: partition 0: " in said
+
+
+def test_a_what_if_says_what_is_the_same_what_is_not_and_what_it_would_have_earned(run, glimpse):
+    code, said = glimpse("replay", str(run), "--bucket", "ubm", "--alpha", "0.75", "--live", str(run / "snapshots"))
+    assert code == 0, said
+    [line] = [line for line in said.splitlines() if line.startswith("ubm: A and b are the same")]
+    assert "bit by bit, as in ubm@1." in line
+    assert "→ 0.75" in line
+    assert "θ is the same, ranks are not: widths differ" in line
+    assert "the same bits" not in said
+    [judged] = [line for line in said.splitlines() if line.startswith("ubm: would have earned")]
+    assert "clicks per list by ubm-" in judged
+    assert "; ubm@1." in judged
+    assert "  assumed: " in said, "these impressions do not say their candidates"
+    code, said = glimpse("replay", str(run), "--bucket", "ubm", "--ridge", "50", "--live", str(run / "snapshots"))
+    assert "λ " in said
+    assert "‖Δθ‖ = " in said
+    code, said = glimpse(
+        "replay", str(run), "--bucket", "ubm", "--algorithm", "c2ucb", "--live", str(run / "snapshots")
+    )
+    assert "algorithm ubm-linucb → c2ucb" in said
+    assert "A and b are the same" not in said
+
+
+def test_samples_without_their_beginning_are_learned_only_when_told(run, glimpse, tmp_path):
+    own = shutil.copytree(run, tmp_path / "own")
+    rewrite(own, "samples", lambda records: records[len(records) // 2 :])
+    code, said = glimpse("replay", str(own), "--samples")
+    assert code == 1
+    assert "--truncated learns from what is left" in said
+    code, said = glimpse("replay", str(own), "--samples", "--truncated")
+    assert code == 0, said
