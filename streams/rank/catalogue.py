@@ -158,7 +158,7 @@ class Catalogue:
 def _matrix(name: str, values: ArrayLike, rows: int) -> Floats:
     try:
         matrix = np.asarray(values, dtype=np.float32).astype(np.float64)  # as the log will have them
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise CatalogueError(f"{name} must be as many numbers for each: {error}") from error
     if matrix.ndim != 2 or len(matrix) != rows:
         raise CatalogueError(f"{name} must be one row for each of {rows}, got shape {matrix.shape}")

@@ -61,7 +61,10 @@ def catalogue_of(lines: Iterable[str], *, encoder: Encoder | None = None, recipe
             case {"recipe": list(parts)} if len(found) == 1:
                 said = Recipe(parts)
             case {"item": int(item), "features": list(features), **rest} if (
-                type(item) is int and rest.keys() <= {"tags"} and isinstance(tags := rest.get("tags", {}), dict)
+                type(item) is int
+                and -(1 << 63) <= item < 1 << 63
+                and rest.keys() <= {"tags"}
+                and isinstance(tags := rest.get("tags", {}), dict)
             ):
                 items[item] = features, tags
             case {"user": str(user), "features": list(features)} if len(found) == 2:

@@ -15,13 +15,15 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
+from metarank_events import INTERACTION, RANKING
 
 from schemas.codec import SchemaError, decode, encode
+from schemas.json_text import parse_json
 from schemas.records import Click, DeadLetter, Impression, Progress, SampleBatch, Snapshot
 from streams.dashboard.job.server import DashboardServer
 from streams.dashboard.job.state import State
 from streams.embedded import committed
-from streams.events import read_events
+from streams.events import MetarankEvents, read_events
 from streams.join import BadCommit, Commit
 from streams.lag.commit_records import Committed, committed_of, group_partition_of, position_of
 from streams.logs import Archive, ArchiveError, LogBlock, LogRecord
@@ -31,6 +33,9 @@ from streams.parameters import SnapshotCorrupt, frozen_model, take_snapshot
 from streams.parameters.chunks import load_snapshot
 from streams.parameters.newest import Newest
 from streams.rank.candidates import CandidateError, read_candidates
+from streams.rank.catalogue_file import catalogue_of
+from streams.rank.choice import choose
+from streams.rank.requests import rank_request
 from streams.settings import Bucket, ExaminationError, Settings, SettingsError, load, read_examination
 from streams.web import Health
 
@@ -40,6 +45,7 @@ BUCKETS = {
     "dcm": Bucket("dcm", "dcm-linucb", 2, 2),
     "pbm": Bucket("pbm", "pbm-ucb", 0, 2, TABLE[:, 0].copy()),
 }
+WISHED = {**BUCKETS, "drawn": Bucket("drawn", "c2ucb", 2, 2, policy="plackett-luce"), "lot": Bucket("lot", "random", 2)}
 CLICK = {"type": "click", "impression_id": "i", "session_id": "s", "position": 2, "clicked_at_ms": 9}
 SHOWN = {"type": "impression", "impression_id": "i", "session_id": "s", "bucket": "b", "user_id": "u"}
 LIST = {
@@ -49,6 +55,21 @@ LIST = {
     "clicks": [0, 1],
     "contexts": [[0.5], [1]],
     "propensities": [1, 1],
+}
+SHOP = [
+    {"recipe": ["constant", "item"]},
+    *({"item": n, "features": [n / 10], "tags": {"kind": "hat"}} for n in range(5)),
+    {"user": "u", "features": []},
+]
+WISH = {
+    "user": "u",
+    "session": "s",
+    "size": 2,
+    "candidates": {"tags": {"kind": ["hat"]}, "without": [3]},
+    "explore": "off",
+    "user_features": [],
+    "namespace": "",
+    "bucket_before": "dcm",
 }
 TOPIC = {"topic": "samples", "topic_id": "t", "partitions": 1, "format": "glimpse-archive-1"}
 TOML = """
@@ -218,6 +239,31 @@ def take_events(data: bytes) -> None:
             encode(event)
 
 
+def take_wish(data: bytes) -> None:
+    """A request for a list, as glimpse serve gets it; only these errors have an answer there."""
+    shop = catalogue_of(map(json.dumps, SHOP))
+    with suppress(ValueError, LookupError):
+        wanted = rank_request(parse_json(data))
+        for bucket in WISHED.values():
+            with suppress(ValueError, LookupError):
+                found = choose(wanted, bucket, bucket.model(), shop, impression_id="i")
+                assert len(found.items) == len(found.contexts) <= bucket.positions
+
+
+def take_foreign(data: bytes) -> None:
+    """Metarank's events, as glimpse serve and produce get them."""
+    metarank = MetarankEvents(lambda user: BUCKETS["pbm" if len(user) % 2 else "dcm"])
+    with suppress(ValueError):
+        for event in read_events(data.decode(errors="replace").splitlines(), foreign=metarank.event_of):
+            encode(event)
+
+
+def take_catalogue(data: bytes) -> None:
+    """A catalogue of JSON lines."""
+    with suppress(ValueError):
+        catalogue_of(data.decode(errors="replace").splitlines())
+
+
 def take_lists(data: bytes) -> None:
     """The click log of glimpse fit."""
     file().write_bytes(data)
@@ -273,6 +319,9 @@ TARGETS = {
     "table": Target(as_json({"positions": 2, "examination": TABLE.tolist(), "observations": [[1]]}), take_table),
     "candidates": Target(as_json({"item": 7, "context": [0.5, 0.1]}), take_candidates),
     "events": Target(as_json(CLICK, SHOWN | {"shown_at_ms": 1, "items": [7, 8], "contexts": [[1], [2]]}), take_events),
+    "wish": Target(as_json(WISH, {"user": "u", "candidates": {"items": [1], "contexts": [[0.5, 1]]}}), take_wish),
+    "foreign": Target(lambda: [json.dumps(RANKING).encode() + b"\n" + json.dumps(INTERACTION).encode()], take_foreign),
+    "catalogue": Target(lambda: ["\n".join(map(json.dumps, SHOP)).encode()], take_catalogue),
     "lists": Target(lambda: [json.dumps(LIST).encode(), gzip.compress(json.dumps(LIST).encode(), mtime=0)], take_lists),
     "request": Target(requests, take_request),
 }

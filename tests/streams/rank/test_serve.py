@@ -1,9 +1,18 @@
 """What the ranking service writes to a real Kafka."""
 
+import json
+from contextlib import closing
+
 import numpy as np
+from jobs import Jobs
+from metarank_events import INTERACTION, ITEM, RANKING
 from ranking import Client, logged, serving, write_npz
 
+from learner import Samples
+from streams.logs.job import open_source
 from streams.rank.job import ServiceOptions
+from streams.replay import plan_of
+from streams.replay.job import replay
 from streams.settings import Bucket
 
 CLICKED = ("impression_id", "session_id")
@@ -74,3 +83,23 @@ def test_logged_first_waits_for_kafka(settings_for, tmp_path):
         shown = Client(server).post("/rank", {"user": "u"})
         assert shown.status == 200
         assert server.service.queue.delivered == 1
+
+
+def test_documented_events_of_metarank_are_taken_and_learned(settings_for, tmp_path):
+    bucket = Bucket("main", dim=1, positions=3, context_scale=2.0)
+    settings = settings_for(buckets={"main": bucket}, partitions=1)
+    with serving(settings, source=str(tmp_path)) as server:
+        said = Client(server).post("/feedback", [ITEM, RANKING, INTERACTION])
+        assert (said.status, said.found["accepted"], said.found["passed_over"]) == (202, 2, 1)
+        logged(settings, wanted=2)
+    again = {"id": "another", "timestamp": str(int(RANKING["timestamp"]) + 5000)}
+    lines = [ITEM, RANKING | again, INTERACTION | again | {"ranking": "another", "item": "item3"}]
+    (tmp_path / "events.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    jobs = Jobs(settings, tmp_path)
+    assert jobs.start("produce", "--yes", str(tmp_path / "events.jsonl")).wait(60) == 0, jobs.printed()
+    with closing(open_source("kafka", settings)) as source:
+        learned = replay(plan_of(source, settings)[0]).models["main"]
+    assert learned.rounds == 2
+    by_hand = bucket.model()
+    by_hand.learn(Samples.from_clicks(np.array([[[2.0], [1.0], [0.1]]] * 2), np.array([[0, 1, 0], [1, 0, 0]])))
+    np.testing.assert_allclose(learned.theta, by_hand.theta, rtol=1e-6)

@@ -1,0 +1,95 @@
+"""The ranking service while Kafka or Redis is away: it ranks on, and what happened meanwhile is not lost."""
+
+import time
+from dataclasses import replace
+
+from ranking import Client, logged, serving, write_npz
+from sample_batches import make_batch
+
+from schemas.codec import encode
+from streams.broker import create_topics
+from streams.events.job import queue as queue_of_events
+from streams.parameters import take_snapshot
+from streams.parameters.job import RedisParameters
+from streams.settings import Bucket, Settings
+
+BUCKET = Bucket("main", dim=10, positions=12, alpha=0.3)
+
+
+def until(done, *, within_s=60.0):
+    end = time.monotonic() + within_s
+    while not done() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert done()
+
+
+def test_events_wait_for_a_broker_that_is_away_and_reach_it_once_it_is_back(new_broker, tmp_path, monkeypatch):
+    monkeypatch.setattr(queue_of_events, "GIVE_UP_MS", 3000)  # sooner than a service would, to wait less here
+    broker = new_broker()
+    settings = Settings(kafka=broker.bootstrap, buckets={"main": BUCKET}, timestamps="CreateTime")
+    create_topics(settings)
+    with serving(settings, source=str(tmp_path), catalogue=write_npz(tmp_path / "shop.npz")) as server:
+        client, queue = Client(server), server.service.queue
+
+        def visits(count):
+            shown = [client.post("/rank", {"user": f"u{n}"}).found for n in range(count)]
+            assert all(one["logged"] for one in shown)
+            for one in shown:
+                click = {"impression_id": one["impression_id"], "session_id": one["session_id"], "position": 1}
+                assert client.post("/click", click).status == 202
+            return [one["impression_id"] for one in shown]
+
+        ids = visits(30)
+        until(lambda: queue.waiting_bytes == 0)
+        broker.kill()
+        ids += visits(100)
+        assert queue.waiting_bytes > 0
+        assert client.get("/readyz").status == 200
+        broker.start()
+        ids += visits(30)
+        until(lambda: queue.waiting_bytes == 0)
+        ids += visits(5)
+        until(lambda: queue.waiting_bytes == 0)
+        assert (queue.refused, queue.lost, queue.delivered) == (0, 0, 2 * len(ids))
+        impressions, clicks = logged(settings, wanted=2 * len(ids))
+        assert {one.impression_id for one in impressions} == set(ids)
+        assert {one.impression_id for one in clicks} == set(ids)
+
+
+def snapshot(offset, bucket=BUCKET):
+    model = bucket.model()
+    model.learn(make_batch("main", 30, seed=offset, dim=bucket.dim)[1])
+    return take_snapshot(model, bucket, samples_offset=offset, topic_id="t", partition=0, published_at_ms=0)
+
+
+def test_lists_are_ranked_with_the_last_good_snapshot_while_redis_is_away_or_wrong(new_redis, tmp_path):
+    store = new_redis()
+    settings = Settings(kafka="127.0.0.1:9", redis=store.url, buckets={"main": BUCKET})
+    parameters = RedisParameters(settings)
+
+    def put(one):
+        parameters.put(one, encode(one))
+
+    put(snapshot(1))
+    with serving(settings, catalogue=write_npz(tmp_path / "shop.npz"), refresh_s=0.05) as server:
+        client, models = Client(server), server.service.models
+
+        def version():
+            said = client.post("/rank", {"user": "u"})
+            assert said.status == 200
+            return said.found["version"]
+
+        assert version() == [1, 1]
+        store.kill()
+        until(lambda: not models.source_up)
+        assert version() == [1, 1]
+        store.start()
+        put(snapshot(2))
+        until(lambda: version() == [1, 2])
+        put(snapshot(7, replace(BUCKET, dim=4)))  # for contexts of another length
+        until(lambda: models.rankers["main"].refused > 0)
+        assert version() == [1, 2]
+        assert 'glimpse_ranker_refused_total{bucket="main"}' in client.get("/metrics").found
+        put(snapshot(9))
+        until(lambda: version() == [1, 9])
+    parameters.close()
