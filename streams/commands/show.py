@@ -80,23 +80,32 @@ class Rollouts:
 
     def learned_with(self, bucket: Bucket | None, snapshot: Snapshot) -> Bucket | None:
         """Return the bucket as a snapshot was learned, if that is known; else as the settings have it."""
+        from streams.parameters import ConfigChanged
         from streams.rollout import Serving
 
         if bucket is None:
             return None
-        return Serving(bucket, snapshot, self.rollouts.get(bucket.name)).parameters or bucket
+        try:
+            return Serving(bucket, snapshot, self.rollouts.get(bucket.name)).parameters or bucket
+        except ConfigChanged:  # the rollout does not fit the settings, which is said
+            return bucket
 
     def of(self, bucket: Bucket | None, snapshot: Snapshot) -> dict[str, Any]:
         """Return what is under way with a bucket, as JSON can hold it."""
-        from streams.parameters import describe_candidate, describe_rollout, differences, in_force
+        from streams.parameters import ConfigChanged, describe_candidate, describe_rollout, differences, in_force
 
         rollout, candidate = self.rollouts.get(snapshot.bucket), self.candidates.get(snapshot.bucket)
         if candidate is not None and candidate.epoch <= snapshot.epoch:
             candidate = None
         at = self.progress.get(snapshot.samples_partition)
-        wanted = None if bucket is None or candidate is not None else in_force(bucket, rollout)
+        differ: list[str] = []
+        if bucket is not None and candidate is None:
+            try:
+                differ = differences(in_force(bucket, rollout), snapshot)
+            except ConfigChanged as error:
+                differ = [str(error)]
         return {
-            "settings_differ": [] if wanted is None else differences(wanted, snapshot),
+            "settings_differ": differ,
             "rollout": None if rollout is None or bucket is None else describe_rollout(bucket, rollout),
             "candidate": None if candidate is None else describe_candidate(candidate, at),
         }
