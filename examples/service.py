@@ -53,7 +53,13 @@ class Recommender:
         else:
             rows, version = ranker.rank(contexts, size=SIZE), ranker.version
         impression_id = self.events.impression(
-            items[rows], contexts[rows], session_id=session_id, bucket=bucket, user_id=user_id, ranked_by=version
+            items[rows],
+            contexts[rows],
+            session_id=session_id,
+            bucket=bucket,
+            user_id=user_id,
+            split_version=self.split.version,  # so that glimpse compare knows who was split how
+            ranked_by=version,
         )
         return Shown(impression_id, session_id, bucket, items[rows])
 

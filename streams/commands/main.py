@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -85,9 +86,15 @@ def options(
     """Options before the command."""
 
 
+def one_line(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Say a warning as a command does, without the place in the code."""
+    note(f"glimpse: {message}")
+
+
 def main() -> None:
     """Run the command; an expected error is one line on stderr and exit code 1."""
     last = LastWords()
+    warnings.showwarning = one_line
     logging.getLogger("kafka").addHandler(last)
     try:
         cli()

@@ -104,6 +104,7 @@ def simulated_events(
         bucket = settings.buckets[split.bucket_of(user_id, namespaces[number % len(namespaces)])]
         names = (f"{run}-{number}", f"{run}-s{session}", user_id)
         shown = _list(bucket, random, at_ms=int(clock() * 1000), names=names, candidates=candidates)
+        shown = replace(shown, split_version=split.version)
         yield shown
         yield from _clicks(shown, bucket, tastes[bucket.name], random)
 
