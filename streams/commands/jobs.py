@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -26,24 +29,36 @@ Anew = Annotated[
 ]
 
 
+@contextmanager
+def ends_well_when_told() -> Iterator[None]:
+    """End with 0 on SIGTERM, also before the job listens to it, when there is nothing to end, and after that."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    yield
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends anyway; Python would give a handler's default back before
+
+
 @commands.command()
 def join(start: From = None, anew: Anew = False, config: Config = None) -> None:
     """Join impressions and clicks into samples, exactly once, until SIGTERM."""
-    from streams.join.job import run_join
+    with ends_well_when_told():
+        from streams.join.job import run_join
 
-    settings = with_buckets(config)
-    writes_to(settings, ("samples", "late-clicks", "dead-letters"))
-    raise typer.Exit(run_join(settings, start=start, anew=anew))
+        settings = with_buckets(config)
+        writes_to(settings, ("samples", "late-clicks", "dead-letters"))
+        code = run_join(settings, start=start, anew=anew)
+    raise typer.Exit(code)
 
 
 @commands.command()
 def learn(config: Config = None) -> None:
     """Learn each bucket's model from samples and publish snapshots to Kafka and Redis, until SIGTERM."""
-    from streams.learn.job import run_learn
+    with ends_well_when_told():
+        from streams.learn.job import run_learn
 
-    settings = with_buckets(config)
-    writes_to(settings, ("parameters", "dead-letters"), redis=True)
-    raise typer.Exit(run_learn(settings))
+        settings = with_buckets(config)
+        writes_to(settings, ("parameters", "dead-letters"), redis=True)
+        code = run_learn(settings)
+    raise typer.Exit(code)
 
 
 @commands.command()

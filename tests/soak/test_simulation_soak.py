@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parents[1] / "support" / "simulate.py"
 FIRST, SEEDS, STEP = 1_000, int(os.environ.get("SIMULATION_SEEDS", "20000")), 500  # those below are in make test
 
 
+@pytest.mark.timeout(300 + SEEDS)  # a tenth of that on an idle machine
 def test_many_runs_are_exact_and_come_to_rest():
     failed = {}
     for first in range(FIRST, FIRST + SEEDS, STEP):

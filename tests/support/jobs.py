@@ -69,7 +69,10 @@ class Jobs:
     def terminate(self, process: subprocess.Popen[bytes], timeout_s: float) -> int:
         """SIGTERM, and return the exit code."""
         process.send_signal(signal.SIGTERM)
-        code = process.wait(timeout_s)
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(f"still there after {timeout_s} s:\n{self.printed()}") from error
         self.running.remove(process)
         return code
 

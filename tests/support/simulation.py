@@ -81,6 +81,7 @@ class Worker:
         self._turn.switch()
         if self._turn is not None and self._turn.dead:
             self._turn = None
+            self.simulation.check_refusals(self.job)
 
     def _do(self) -> None:
         try:
@@ -198,6 +199,11 @@ class Simulation:
                 self.strikes(lost)
                 return lost
         return ""
+
+    def check_refusals(self, job: Any) -> None:
+        """Check that no partition is refused in runs in which nothing that it needs is taken away."""
+        if isinstance(job, JoinJob) and not (self.likely["expiry"] or self.likely["retention"]):
+            assert not job.watch.refused, job.watch.refused
 
     def strikes(self, fault: str) -> None:
         if self.producer.impressions and (self.producer.left or not self.complete()):

@@ -46,6 +46,7 @@ class Starts:
             raise JoinRefused("--anew begins partitions again: say with --from where")
         self._records = JoinRecords(broker, topics.parameters, now=now)
         self._partitions = 0
+        self._begun: JoinStart | None = None
         self.topic_ids = ("", "")  # of impressions and clicks, as they are now
 
     def look(self) -> bool:
@@ -99,9 +100,13 @@ class Starts:
         offsets = self._offsets(self._start, consumer, chain(*inputs))
         return [(offsets[impressions], offsets[clicks]) for impressions, clicks in inputs]
 
+    def read(self) -> None:
+        """Read which partitions have begun: before their commits, which were written with that or after it."""
+        self._begun = self._records.start()
+
     def has_begun(self, partition: int) -> bool:
         """Return whether a partition without any commit has begun all the same: then the commit was lost."""
-        begun = self._records.start()
+        begun = self._begun
         return begun is not None and (begun.topic_ids != self.topic_ids or partition < len(begun.impressions))
 
     def resume(
@@ -111,7 +116,7 @@ class Starts:
         try:
             return commit_of(inputs, committed, bounds, self.topic_ids), "its commit"
         except JoinRefused as error:
-            begun = self._records.start()
+            begun = self._begun
             others = begun is not None and begun.topic_ids != self.topic_ids  # offsets go when their topics do
             return self.again(consumer, inputs, made_anew(inputs) if others else error)
 

@@ -181,6 +181,7 @@ class JoinJob:
             self._forget(partition)
         if 0 in assigned:
             self._starts.decide(self._consumer, self._writer, self._member)
+        self._starts.read()
         inputs = {partition: self._starts.inputs(partition) for partition in assigned}
         committed = self._consumer.committed(chain(*inputs.values()))
         bounds = self._consumer.bounds(chain(*inputs.values()))

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 ROUND_RECORDS = 64  # of up to 512 KB each; a round ends with these or when publish_every has passed
 REPORT_EVERY_S = 60.0
+LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
 FOREVER_S = 1e9  # aiokafka would make a worker that has had no partitions for a while leave its group, for good
 
 
@@ -78,14 +79,11 @@ class LearnWorker(faust.Worker):
         self.loop.add_signal_handler(signal.SIGUSR1, self._on_sigusr1)  # with one of its own, any signal wakes a loop
 
     def _told_to_stop(self, number: int, _: object) -> None:
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._schedule_shutdown, signal.Signals(number))
-
-    def _schedule_shutdown(self, signal: signal.Signals) -> None:
-        limit = threading.Timer(8.0, self._leave)
+        limit = threading.Timer(LEAVE_WITHIN_S, self._leave)  # from now on, however busy the loop is
         limit.daemon = True
         limit.start()
-        super()._schedule_shutdown(signal)
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._schedule_shutdown, signal.Signals(number))
 
     def _leave(self) -> None:
         log.warning("Kafka does not answer; leaving without taking leave")
@@ -221,7 +219,6 @@ def credentials(client: Mapping[str, Any]) -> SASLCredentials | SSLCredentials |
 
 def run_learn(settings: Settings) -> int:
     """Learn until SIGTERM; return the exit code. What cannot work is said in one line before anything starts."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the worker listens itself, there is nothing to end
     store = Store(settings)
     try:
         settings = replace(settings, web_port=web_port_of(settings))
@@ -246,7 +243,6 @@ def run_learn(settings: Settings) -> int:
     except Hopeless as error:
         print(f"glimpse learn: {error}", file=sys.stderr)
         code = 1
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends anyway; Python would give a handler's default back before
     return code
 
 
