@@ -1,7 +1,7 @@
 """UBM with an attractiveness that is linear in vectors: for logs in which no two requests are alike.
 
 Where vectors tell of users, what a policy shows was hardly ever logged in the same context, and there is nothing to
-weigh. What can be told rests on the model that the bandits rest on: γ = θᵀx, with θ from the log's own clicks.
+weigh. What can be told rests on a model like that of the bandits: γ = θ₀ + θᵀx, with θ from the log's own clicks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from learner.evaluate.ubm import fitting_table
 from learner.evaluate.units import added
 
 MODEL = "none; attractiveness is linear in the vectors, learned from the log"
-_LITTLE = 1e-9  # of the mean square, so that directions without any vector have a θ of 0
+_NOTHING = 1e-10  # of the largest eigenvalue: in such directions there are no vectors, or a second constant
 
 
 def ubm_linear(
@@ -34,8 +34,8 @@ def ubm_linear(
 ) -> Estimate:
     """Return what ``policy`` would have earned per list from UBM users whose attraction is linear in the vectors.
 
-    θ is the least-squares fit of clicks on w·x over the log. The interval knows that θ is estimated and that other
-    requests might have come; it does not know how far attraction is from linear.
+    θ is the least-squares fit of clicks on w and w·x over the log. The interval knows that θ is estimated and that
+    other requests might have come; it does not know how far attraction is from linear.
 
     Parameters
     ----------
@@ -54,10 +54,10 @@ def ubm_linear(
     """
     check_metric(metric)
     table = fitting_table(examination, max(log.positions, policy.positions))
-    rows, shows = (np.asarray(x, dtype=np.float64) for x in (contexts, policy_contexts))
+    rows, shows = (_with_constant(np.asarray(x, dtype=np.float64)) for x in (contexts, policy_contexts))
     for name, x, items in (("contexts", rows, log.items), ("policy_contexts", shows, policy.items)):
         if x.ndim != 3 or x.shape[:2] != items.shape or x.shape[2] != rows.shape[2]:
-            raise ValueError(f"{name} must be one vector for each of {items.shape} rows, got shape {x.shape}")
+            raise ValueError(f"{name} must be vectors of one length for {items.shape} rows, got shape {x.shape[:-1]}")
     inside = log.items != NOTHING
     seen = np.where(inside, table[np.arange(log.positions), log.last_clicks], 0.0)
     clicks = (log.rewards > 0).astype(np.float64)
@@ -104,7 +104,7 @@ class _Fit:
         flat = self.weighted.reshape(-1, dim)
         times = np.repeat(counts, self.weighted.shape[1])
         gram = (flat * times[:, None]).T @ flat
-        inverse = np.linalg.inv(gram + _LITTLE * max(np.trace(gram) / dim, 1e-300) * np.eye(dim))
+        inverse = np.asarray(np.linalg.pinv(gram, rcond=_NOTHING, hermitian=True), dtype=np.float64)
         of = [inverse @ (flat.T @ (times * given.reshape(-1))) for given in (self.clicks, self.rewards)]
         return _Solved(inverse, *of)
 
@@ -157,6 +157,10 @@ class _Shown:
         parts = (moves * (users.attractiveness > 0), seen * (worth > 0))
         by_click, by_reward = (np.einsum("m,mk,mkd->d", share, part, self.contexts) for part in parts)
         return by_click, by_reward
+
+
+def _with_constant(x: Floats) -> Floats:
+    return np.concatenate([np.ones((*x.shape[:-1], 1)), x], axis=-1) if x.ndim else x
 
 
 def _places(logged: Ints, shown: Ints) -> tuple[Ints, Ints]:

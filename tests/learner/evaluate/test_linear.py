@@ -43,11 +43,12 @@ def test_the_value_is_that_of_the_formula_written_out(feed):
     for number in range(LISTS):
         last = 0
         for k in range(K):
-            rows.append(TABLE[k, last] * vectors["contexts"][number, k])
+            rows.append(TABLE[k, last] * np.append(1.0, vectors["contexts"][number, k]))
             given.append((log.rewards[number, k] > 0, log.rewards[number, k]))
             last = k + 1 if log.rewards[number, k] > 0 else last
     clicked, earned = np.linalg.lstsq(np.array(rows), np.array(given, float), rcond=None)[0].T
-    slow = np.mean([browsed(x, clicked, earned) for x in vectors["policy_contexts"]])
+    shown = np.insert(vectors["policy_contexts"], 0, 1.0, axis=2)
+    slow = np.mean([browsed(x, clicked, earned) for x in shown])
     found = ubm_linear(log, policy, examination=TABLE, **vectors)
     assert found.value == pytest.approx(slow, rel=1e-7)
 
@@ -65,7 +66,7 @@ def test_asymptotic_and_bootstrap_errors_agree(feed, metric):
 
 def test_vectors_and_contexts_must_fit(feed):
     log, policy, vectors = feed
-    with pytest.raises(ValueError, match="policy_contexts must be one vector for each"):
+    with pytest.raises(ValueError, match="policy_contexts must be vectors of one length"):
         ubm_linear(log, policy, examination=TABLE, contexts=vectors["contexts"], policy_contexts=np.zeros((1, K, DIM)))
     few = Policy.of(policy.items[:3], [0, 1, 2])
     with pytest.raises(ValueError, match="a list for each logged context"):

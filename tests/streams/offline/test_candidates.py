@@ -140,3 +140,34 @@ def test_bad_candidates_are_refused_with_their_line(tmp_path, more, reason):
     file.write_text(json.dumps({"items": [1], "clicks": [0], "contexts": [[0.5]]} | more))
     with pytest.raises(LogError, match=f"lists.jsonl line 1: .*{reason}"):
         read_logs(file)
+
+
+def test_logged_chances_are_those_of_a_choice_among_the_candidates(policies, tmp_path):
+    """Lists drawn by lot from 8 candidates each: what the policy would show first is weighed by its chance there."""
+    world, random, among = world_of(0.7), np.random.default_rng(8), 8
+    items, contexts = (column[:, :among] for column in world.visits(random, LISTS))
+    contexts = contexts.astype(np.float32)
+    order = np.argsort(random.random(items.shape), axis=1)[:, :K]
+    clicks = world.users.browse(picked(contexts, order), random).astype(int)
+    path = tmp_path / "drawn.jsonl"
+    with path.open("w") as file:
+        for row in range(LISTS):
+            line = {"items": items[row, order[row]].tolist(), "clicks": clicks[row].tolist()}
+            line |= {"contexts": contexts[row, order[row]].tolist(), "candidate_items": items[row].tolist()}
+            line |= {"candidate_contexts": contexts[row].tolist(), "propensities": [1 / (among - k) for k in range(K)]}
+            file.write(json.dumps(line) + "\n")
+    request = EvaluationRequest(
+        read_logs(path),
+        policies,
+        ("cascade-ips", "ubm-linear"),
+        bucket="personal",
+        size=1,
+        table=policies / "table.json",
+    )
+    weighed, modelled = (verdict.estimates[0] for verdict in evaluate_policy(request).verdicts)
+    best = picked(contexts, np.argmax(contexts @ learned(0.7, "ubm").theta, axis=1)[:, None])
+    truth = float((TABLE[0, 0] * world.users.attractiveness(best)).mean())
+    assert weighed.propensities == "from the log"
+    assert weighed.value == pytest.approx(truth, abs=4 * weighed.standard_error)
+    assert weighed.standard_error < 0.15 * truth
+    assert modelled.value == pytest.approx(truth, abs=4 * modelled.standard_error)
