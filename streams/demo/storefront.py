@@ -12,7 +12,8 @@ from learner.simulate import Users, answer, browsing_table, unit
 from streams.rank import Catalogue
 
 BROWSING = ("ubm", "pbm", "cm", "dcm")
-ITEMS, USERS, ITEM_COLUMNS, USER_COLUMNS = 5000, 5000, 3, 2  # with the recipe below, contexts of 10 numbers
+ITEMS, USERS = 500, 5000  # so few items that a bandit without contexts can learn them in minutes
+ITEM_COLUMNS, USER_COLUMNS = 3, 2  # with the recipe below, contexts of 10 numbers
 RECIPE = ("constant", "item", "products")
 MEAN, SPREAD = 0.15, 0.14  # γ of the items lies within MEAN ± SPREAD
 SAMPLE = 200  # users who are asked how far tastes reach

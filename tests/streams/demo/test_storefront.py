@@ -16,7 +16,7 @@ def catalogue(tmp_path_factory):
 
 
 def test_contexts_have_the_ten_numbers_of_the_demo_buckets(catalogue):
-    assert (catalogue.dim, len(catalogue.items), catalogue.users) == (10, 5000, 5000)
+    assert (catalogue.dim, len(catalogue.items), catalogue.users) == (10, 500, 5000)
 
 
 def test_what_attracts_is_a_chance_and_differs_between_users(catalogue):
@@ -42,7 +42,7 @@ def test_the_best_list_loses_nothing_and_is_clicked_more_often(catalogue, browse
     order = np.argsort(-shop.attraction("user-1", 0))
     best, worst = catalogue.items[order[:10]], catalogue.items[order[-10:]]
     clicks = [[len(shop.visit("user-1", items, 0, random)[0]) for _ in range(300)] for items in (best, worst)]
-    assert np.mean(clicks[0]) > 3 * np.mean(clicks[1])
+    assert np.mean(clicks[0]) > 2 * np.mean(clicks[1])
     assert shop.visit("user-1", best, 0, random)[1] == pytest.approx(0, abs=1e-12)
     assert shop.visit("user-1", worst, 0, random)[1] > 0.2
     if browse == "cm":
