@@ -67,7 +67,7 @@ class PartitionLearner:
         self.states: dict[str, BucketState] = {}
         self.behind: dict[str, BucketState] = {}
         self.held: dict[str, str] = {}  # why a bucket's settings are not learned
-        self._buckets = buckets
+        self.buckets = buckets
         for name, bucket in buckets.items():
             standing = standing_of(bucket, log, self.known, log_start=log_start)
             if standing.head is not None:
@@ -130,10 +130,10 @@ class PartitionLearner:
             raise ValueError("the record is empty; a sample batch was expected")
         batch: SampleBatch = decode(record.value, SampleBatch)
         state = self.states.get(batch.bucket)
-        if state is None and batch.bucket in self._buckets:
+        if state is None and batch.bucket in self.buckets:
             return  # learned when it catches up, or when its settings are mended
         if state is None:
-            known = ", ".join(sorted(self._buckets)) or "none"
+            known = ", ".join(sorted(self.buckets)) or "none"
             raise ValueError(
                 f"bucket {batch.bucket!r} is not learned on partition {self.log.partition} of {self.log.partitions} "
                 f"(there: {known}); check the buckets in the settings and the key of the record"

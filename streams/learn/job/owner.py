@@ -128,7 +128,7 @@ class PartitionOwner:
         """Return the buckets here that were rolled out after they were restored."""
         if self.learner is None:
             return []
-        known, ours = self.learner.known.rollouts, self.buckets(self.learner.log.partitions)
+        known, ours = self.learner.known.rollouts, self.learner.buckets
         return [
             name
             for name, rollout in sorted(rollouts.items())
