@@ -16,6 +16,7 @@ from learner.click_models import CCM, CM, DBN, DCM, PBM, SDBN, UBM
 from learner.click_models.baselines import Constant, PositionOnly
 from learner.click_models.implied import examination_of
 from learner.click_models.model import ClickModel
+from learner.click_models.places import settled_places
 from learner.click_models.reading import ReadingModel
 from learner.experiments.gap import place
 from streams.offline.logs import LogError, Logs
@@ -74,6 +75,7 @@ class Fit:
     notes: list[str]
     steepness: float  # the power of the depth by which w falls
     level: float  # clicks per row that was examined: the mean γ that goes with the table
+    settled: float  # the share of an item's place that the item decides; NaN if none comes twice
 
     @property
     def recommended(self) -> str:
@@ -116,6 +118,7 @@ def fit(logs: Logs, *, model: str = "ubm", held_out: Logs | None = None) -> Fit:
         notes=list(dict.fromkeys(notes)),
         steepness=place(examination, observations),
         level=float((logs.clicks > 0).sum() / (examination * observations).sum()),
+        settled=settled_places(logs.items, logs.sizes, logs.queries),
     )
 
 

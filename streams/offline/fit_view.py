@@ -15,6 +15,8 @@ from streams.offline.heat_map import svg_map, terminal_map
 from streams.offline.logs import Logs
 from streams.settings import write_examination
 
+SETTLED = 0.7  # above it a fitted table gained up to a third less than the true one, in `glimpse experiment day-one`
+
 
 def run_fit(
     logs: Logs,
@@ -80,6 +82,11 @@ def verdict(found: Fit) -> list[str]:
         f"scale: divided by {found.factor:.4f}, so that the largest well-observed cell is 1; clicks tell w only up "
         "to a factor, and this one is a convention"
     )
+    if found.settled > SETTLED:
+        lines.append(
+            f"{found.settled:.0%} of where an item stands is decided by the item itself, so that w is hard to tell "
+            "from what items are worth; some noise in your ranker's scores would tell them apart: RESULTS.md, Day one"
+        )
     lines += where_weights_pay(found)
     return lines + [f"note: {text}" for text in found.notes]
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from learner.click_models import DCM
 from learner.click_models.implied import examination_of
+from learner.click_models.places import settled_places
 from learner.experiments.gap import LEVELS, POWERS
 from learner.simulate import Users, browsing_table
 from streams.commands.main import cli
@@ -83,6 +84,20 @@ def test_a_table_is_told_what_weights_gained_in_traffic_like_its_own():
         found = nearest_cell(*place)
         assert (found.power, found.level) == cell
     assert surely(nearest_cell(2.0, 0.3).changing) == "weights pay"
+
+
+def test_a_ranker_that_never_varies_is_said_to_hide_the_table(log, tmp_path):
+    """The log of lists in random order says nothing of the kind; sorted, the same items always stand alike."""
+    mixed = fit(read_logs(log))
+    assert abs(mixed.settled) < 0.05
+    assert not any("decided by the item itself" in line for line in verdict(mixed))
+    told = replace(mixed, settled=0.81)
+    assert any("81% of where an item stands is decided by the item itself" in line for line in verdict(told))
+    shown = np.sort(np.argsort(np.random.default_rng(0).random((500, 6)), axis=1)[:, :4], axis=1)
+    sizes = np.full(500, 4)
+    assert settled_places(shown, sizes) > 0.7
+    assert np.isnan(settled_places(np.arange(2000).reshape(500, 4), sizes))
+    assert settled_places(shown, sizes, np.arange(500) % 2) == pytest.approx(settled_places(shown, sizes), abs=0.02)
 
 
 def test_the_model_that_users_follow_is_recommended(log, tmp_path):
