@@ -50,11 +50,13 @@ def serve(
     POST /rank {"user": "u1"} answers a list of the catalogue's items; POST /click and /feedback take what users did.
     All is described at /openapi.json. It ranks on with the last good snapshot when Redis or Kafka is away.
     """
+    from streams.broker import log_of_job
     from streams.rank.job import RankServer, ServiceOptions, rank_service
     from streams.rank.job import serve as run
     from streams.settings import EVENTS, read_secret
     from streams.web import is_loopback
 
+    log_of_job()
     settings = with_buckets(config)
     writes_to(settings, EVENTS)
     token = read_secret("--token-file", token_file) if token_file else None

@@ -50,6 +50,7 @@ class Models:
         self.rankers: dict[str, Ranker] = {}
         self.catalogue: Catalogue | None = None
         self.catalogues_refused = 0
+        self.unanswered: set[str] = set()  # buckets whose snapshots could never be asked for: there may be some
         self._source, self._file, self._encoder = source, catalogue, encoder
         self._stamp: tuple[int, int, int] | None = None
         self._fresh = {name: InUse(bucket.model(), NOT_YET) for name, bucket in buckets.items()}
@@ -83,7 +84,12 @@ class Models:
                 continue
             try:
                 self.rankers[name] = Ranker(self._source, bucket=name, fits=bucket, refresh_s=None)
-            except (SourceAway, SnapshotMissing, SnapshotCorrupt, SnapshotUnfit, SnapshotUnsolvable) as error:
+                self.unanswered.discard(name)
+            except SourceAway as error:
+                self.unanswered.add(name)
+                self._say(name, f"bucket {name!r} ranks with a fresh model: {error}")
+            except (SnapshotMissing, SnapshotCorrupt, SnapshotUnfit, SnapshotUnsolvable) as error:
+                self.unanswered.discard(name)
                 self._say(name, f"bucket {name!r} ranks with a fresh model: {error}")
         if self._file is not None and (stamp := _stamp(self._file)) not in (None, self._stamp):
             self._stamp = stamp

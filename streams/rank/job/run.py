@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
-from streams.broker import log_of_job
 from streams.events.job import EventQueue
 from streams.parameters.job import open_parameters
 from streams.rank.catalogue_file import read_encoder
@@ -38,7 +37,6 @@ def rank_service(
 
 def serve(server: RankServer, *, say: Callable[[str], None]) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code, 1 when events were lost at the end."""
-    log_of_job()
     sys.setswitchinterval(SWITCH_S)
     done = Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -207,6 +207,8 @@ class RankService:
 
     def problem(self) -> str | None:
         """Return why lists should be asked for elsewhere; with the last good snapshot it ranks whatever is away."""
+        if self.models.unanswered:
+            return f"no answer yet where the snapshots of {', '.join(sorted(self.models.unanswered))} are"
         full = self.queue.waiting_bytes > 0.9 * self.queue.most_bytes
         return "too many events wait for Kafka" if full else None
 

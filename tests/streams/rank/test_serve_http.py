@@ -68,6 +68,7 @@ def test_only_who_has_the_token_and_says_json_is_heard(settings_for, tmp_path):
         assert client.get("/items").status == 403
         assert client.get("/items", Authorization="Bearer wrong").status == 403
         assert client.get("/items", Authorization="Bearer secret").status == 200
+        assert client.get("/livez").status == 200
         bare = {"Content-Type": "text/plain", "Authorization": "Bearer secret"}
         assert client.post("/click", {}, **bare).status == 415
         assert client.say("POST", "/items", {}, Authorization="Bearer secret").status == 405
