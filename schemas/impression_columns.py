@@ -62,16 +62,16 @@ class ImpressionColumns(NamedTuple):
         """Return the impressions at these indices, in their order."""
         if len(which) == len(self.ids):
             return self
-        chosen, indices = np.zeros(len(self.ids), np.bool_), which.tolist()
-        chosen[which] = True
+        indices = which.tolist()
         columns: list[Any] = [[column[index] for index in indices] for column in self[:3]]
         columns += [column[which] for column in self[3:9]]
-        columns.append(self.items[np.repeat(chosen, self.size)])
-        columns.append(self.contexts[np.repeat(chosen, self.context_bytes >> 2)])
+        columns.append(_chosen(self.items, self.size, which))
+        columns.append(_chosen(self.contexts, self.context_bytes >> 2, which))
         return ImpressionColumns(*columns)
 
     def merged(self, own: Ints, others: ImpressionColumns, theirs: Ints) -> ImpressionColumns:
-        """Return the impressions of both, each at the index that is given for it."""
+        """Return the impressions of both, each at the index that is given for it; both rise."""
+        before = np.searchsorted(own, theirs)  # how many of these stand before each of the others
         order = np.argsort(np.concatenate((own, theirs)), kind="stable")
         pairs: list[Any] = list(zip(self, others, strict=True))
         columns: list[Any] = []
@@ -79,17 +79,34 @@ class ImpressionColumns(NamedTuple):
             both = [*mine, *yours]
             columns.append([both[index] for index in order.tolist()])
         columns += [np.concatenate(pair)[order] for pair in pairs[3:9]]
-        columns.append(_reordered(pairs[9], (self.size, others.size), order))
-        columns.append(_reordered(pairs[10], (self.context_bytes >> 2, others.context_bytes >> 2), order))
+        columns.append(_inserted(pairs[9], (self.size, others.size), before))
+        columns.append(_inserted(pairs[10], (self.context_bytes >> 2, others.context_bytes >> 2), before))
         return ImpressionColumns(*columns)
 
 
-def _reordered(rows: tuple[NDArray[Any], NDArray[Any]], sizes: tuple[Ints, Ints], order: Ints) -> NDArray[Any]:
-    """Return the rows of lists of these sizes in another order of the lists."""
-    sizes_now, together = np.concatenate(sizes), np.concatenate(rows)
-    starts = (np.cumsum(sizes_now) - sizes_now)[order]
-    steps = np.arange(len(together)) - np.repeat(np.cumsum(sizes_now[order]) - sizes_now[order], sizes_now[order])
-    return together[np.repeat(starts, sizes_now[order]) + steps]
+def _chosen(rows: NDArray[Any], sizes: Ints, which: Ints) -> NDArray[Any]:
+    """Return the rows of some of the lists that have these sizes."""
+    gaps = np.flatnonzero(np.diff(which) != 1)
+    if len(gaps) > len(which) // 8:  # here and there one
+        chosen = np.zeros(len(sizes), np.bool_)
+        chosen[which] = True
+        return rows[np.repeat(chosen, sizes)]
+    if not len(which):
+        return rows[:0]
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    starts, stops = ends[which[np.concatenate(([0], gaps + 1))]], ends[which[np.concatenate((gaps, [-1]))] + 1]
+    return np.concatenate([rows[start:stop] for start, stop in zip(starts, stops, strict=True)])
+
+
+def _inserted(rows: tuple[NDArray[Any], NDArray[Any]], sizes: tuple[Ints, Ints], before: Ints) -> NDArray[Any]:
+    """Return the rows of lists of these sizes, with those of the others between them."""
+    cuts = [0, *np.concatenate(([0], np.cumsum(sizes[0])))[before].tolist(), len(rows[0])]
+    ends = [0, *np.cumsum(sizes[1]).tolist()]
+    pieces = [rows[0][cuts[0] : cuts[1]]]
+    for number in range(len(before)):
+        pieces.append(rows[1][ends[number] : ends[number + 1]])
+        pieces.append(rows[0][cuts[number + 1] : cuts[number + 2]])
+    return np.concatenate(pieces)
 
 
 def read_impressions(values: Sequence[bytes]) -> tuple[Ints, ImpressionColumns]:

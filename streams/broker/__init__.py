@@ -4,6 +4,7 @@ from streams.broker.clients import admin, admin_client, consumer, producer, tran
 from streams.broker.job_log import log_of_job
 from streams.broker.job_memory import JobMemory
 from streams.broker.kafka_broker import KafkaBroker
+from streams.broker.open_broker import ConfluentBroker, open_broker
 from streams.broker.partitioner import partition_of
 from streams.broker.port import (
     REAL_CLOCKS,
@@ -29,6 +30,7 @@ from streams.broker.transactions import await_sent, was_fenced
 __all__ = [
     "REAL_CLOCKS",
     "BrokerPort",
+    "ConfluentBroker",
     "Found",
     "GroupConsumer",
     "GroupOffset",
@@ -48,6 +50,7 @@ __all__ = [
     "describe_topics",
     "fix_topics",
     "log_of_job",
+    "open_broker",
     "partition_of",
     "producer",
     "require_topics",

@@ -29,13 +29,13 @@ def consumer(settings: Settings, **options: Any) -> KafkaConsumer:
         "max_partition_fetch_bytes": 8 << 20,  # eight times as fast as with the default
         "max_poll_records": 4_000,
     }
-    return KafkaConsumer(**_QUICK | settings.kafka_client() | usual | options)
+    return KafkaConsumer(**_QUICK | settings.kafka_options() | usual | options)
 
 
 def producer(settings: Settings, **options: Any) -> KafkaProducer:
     """Return a producer whose records are acknowledged by all replicas in sync."""
     usual = {"acks": "all", "enable_idempotence": True, "max_request_size": RECORD_BYTES}
-    return KafkaProducer(**_QUICK | settings.kafka_client() | usual | options)
+    return KafkaProducer(**_QUICK | settings.kafka_options() | usual | options)
 
 
 def transactional(settings: Settings, name: str, **options: Any) -> KafkaProducer:
@@ -56,7 +56,7 @@ def admin(settings: Settings, **options: Any) -> Iterator[KafkaAdminClient]:
 
 def admin_client(settings: Settings, **options: Any) -> KafkaAdminClient:
     """Return an admin client for who asks again and again."""
-    return KafkaAdminClient(**settings.kafka_client() | {"request_timeout_ms": 10_000} | options)
+    return KafkaAdminClient(**settings.kafka_options() | {"request_timeout_ms": 10_000} | options)
 
 
 def hand_out_parked(consumer: KafkaConsumer) -> None:

@@ -10,7 +10,7 @@ from kafka.structs import OffsetAndMetadata
 
 from streams.broker.clients import admin, transactional
 from streams.broker.kafka_consumer import KafkaGroupConsumer, KafkaLogConsumer
-from streams.broker.port import GroupOffset
+from streams.broker.port import GroupConsumer, GroupOffset, TransactionWriter
 from streams.broker.topics import Found, describe_topics
 from streams.broker.transactions import abandon, await_sent, commit_transaction, send_offsets
 from streams.settings import Settings
@@ -82,10 +82,10 @@ class KafkaBroker:
         """Return a reader in no group."""
         return KafkaLogConsumer(self._settings)
 
-    def group_consumer(self, group: str, topics: Sequence[str]) -> KafkaGroupConsumer:
+    def group_consumer(self, group: str, topics: Sequence[str]) -> GroupConsumer:
         """Return a new member of ``group``."""
         return KafkaGroupConsumer(self._settings, self._settings.topic_prefix + group, topics)
 
-    def writer(self, name: str, *, patience_ms: int) -> KafkaWriter:
+    def writer(self, name: str, *, patience_ms: int) -> TransactionWriter:
         """Return a writer that has fenced any older one of this name, and ended what that had begun."""
         return KafkaWriter(self._settings, name, patience_ms=patience_ms)

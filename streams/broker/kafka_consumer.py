@@ -81,6 +81,7 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
         super().__init__(
             settings,
             group_id=group,
+            group_instance_id=settings.group_instance_id,
             partition_assignment_strategy=(RangePartitionAssignor,),  # others may split two logs of one partition
             session_timeout_ms=SESSION_MS,
             metadata_max_age_ms=METADATA_MS,
@@ -143,7 +144,10 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
         # all in one request; the public way asks for one partition at a time
         found = self._consumer._coordinator.fetch_committed_offsets(wanted, timeout_ms=COMMITTED_MS) if wanted else {}
         entries = {place: found.get(place) for place in wanted}
-        return {place: GroupOffset(entry.offset, entry.metadata) if entry else None for place, entry in entries.items()}
+        return {  # without the zero that confluent-kafka ends metadata with
+            place: GroupOffset(entry.offset, entry.metadata.rstrip("\0")) if entry else None
+            for place, entry in entries.items()
+        }
 
     def end(self, place: TopicPartition) -> int | None:
         """Return the log's end as the broker last told with a fetch."""

@@ -63,12 +63,16 @@ class Commit:
     def decode(cls, impressions: tuple[int, str], clicks: tuple[int, str]) -> tuple[Commit, tuple[str, str]]:
         """Return the commit and the topic ids behind two committed offsets and their metadata.
 
+        The metadata may end with a zero, as confluent-kafka commits it.
+
         >>> commit = Commit.beginning(impressions=7, clicks=3)
         >>> Commit.decode(*commit.encode(("a", "b"))) == (commit, ("a", "b"))
         True
+        >>> Commit.decode(*((at, f"{text}\\0") for at, text in commit.encode(("a", "b"))))[0] == commit
+        True
         """
         try:
-            first, second = parse_json(impressions[1]), parse_json(clicks[1])
+            first, second = (parse_json(entry[1].rstrip("\0")) for entry in (impressions, clicks))
             if first["v"] not in (1, VERSION) or second["v"] != first["v"]:
                 raise BadCommit(f"commit metadata of version {first['v']}; this is version {VERSION}")
             ids = first["topic"], second["topic"]

@@ -69,8 +69,10 @@ def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> D
     events = SingleEvents([values[index] for index in kept.tolist()], kind)
     places = np.searchsorted(kept, np.fromiter(single, np.int64, len(single)))
     events.update(zip(places.tolist(), single.values(), strict=True))
-    others = _COLUMNS[kind].of(list(single.values()))
-    columns = found.merged(np.searchsorted(kept, together), others, places) if len(together) else others
+    columns = found
+    if single:
+        others = _COLUMNS[kind].of(list(single.values()))
+        columns = found.merged(np.searchsorted(kept, together), others, places) if len(together) else others
     return Decoded(columns, events, kept.tolist() if refused else None, refused)
 
 
@@ -79,7 +81,7 @@ def _read_together(
 ) -> tuple[NDArray[np.int64], Any]:
     """Return which records are events of the common kind, and their columns."""
     if len(values) < LEAST_TOGETHER:
-        return np.zeros(0, np.int64), None
+        return np.zeros(0, np.int64), _COLUMNS[kind].of([])
     if max(sizes) <= most_bytes and None not in values:
         which, found = _READERS[kind](values)
         return which, found

@@ -98,7 +98,7 @@ def position_of(commit: Committed, *, join: bool) -> CommittedPosition:
     if not join:
         return CommittedPosition(commit.offset, commit.topic_id)
     try:
-        notes = parse_json(commit.metadata)
+        notes = parse_json(commit.metadata.rstrip("\0"))  # confluent-kafka ends it with a zero
         position, clock = int(notes["to"]), int(notes["clock"])
         if not (commit.offset <= position < 2**63 and -(2**63) <= clock < 2**63):
             raise ValueError("no place in a log")

@@ -24,6 +24,7 @@ from streams.settings.split import SplitSettings
 SECURITY = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 TIMESTAMPS = ("LogAppendTime", "CreateTime")
+CLIENTS = ("auto", "kafka-python", "confluent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class Settings:
     web_host: str = "127.0.0.1"
     web_port: int = 6066  # of learn; 0 takes any free one
     join_web_port: int = 6067
+    kafka_client: str = "kafka-python"  # of the join; auto takes confluent where the extra `fast` is installed
+    group_instance_id: str | None = None  # of one join process: restarted in time it keeps its partitions
     kafka_security: str = "PLAINTEXT"
     kafka_sasl: str = "SCRAM-SHA-512"
     kafka_username: str | None = None
@@ -79,6 +82,9 @@ class Settings:
         check_count("min_insync", self.min_insync, least=1, most=self.replication)
         check_count("web_port", self.web_port, least=0, most=65535)
         check_count("join_web_port", self.join_web_port, least=0, most=65535)
+        check_choice("kafka_client", self.kafka_client, CLIENTS)
+        if self.group_instance_id is not None:
+            check_name("group_instance_id", self.group_instance_id, least=1)
         for name, bucket in self.buckets.items():
             if bucket.name != name:
                 raise SettingsError(f"buckets.{name}", bucket.name, f"must be a bucket called {name}")
@@ -101,7 +107,7 @@ class Settings:
         elif self.kafka_username or self.kafka_password:
             raise SettingsError("kafka_security", self.kafka_security, "must be SASL_SSL or SASL_PLAINTEXT to log in")
         if "SSL" in self.kafka_security:
-            self.kafka_client()  # certificates that do not fit are refused now
+            self.kafka_options()  # certificates that do not fit are refused now
         elif self.kafka_ca or self.kafka_cert or self.kafka_key:
             raise SettingsError("kafka_security", self.kafka_security, "must be SSL or SASL_SSL to use certificates")
 
@@ -118,7 +124,7 @@ class Settings:
         """H: how long after being shown a list may still change."""
         return self.wait_s + self.lateness_s
 
-    def kafka_client(self) -> dict[str, Any]:
+    def kafka_options(self) -> dict[str, Any]:
         """Return what every kafka-python client must be given: where the broker is and how to be let in."""
         client: dict[str, Any] = {"bootstrap_servers": self.kafka.split(","), "bootstrap_timeout_ms": 6_000}
         if self.kafka_security == "PLAINTEXT":

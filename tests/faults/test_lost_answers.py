@@ -10,12 +10,14 @@ from proxy import END_TRANSACTION, LossyProxy
 from streams.local.server import free_port
 
 
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
 @pytest.mark.timeout(300)
-def test_a_commit_that_got_lost_is_found_or_sent_again_without_rereading(new_broker, settings_for, caplog):
+def test_a_commit_that_got_lost_is_found_or_sent_again_without_rereading(new_broker, settings_for, caplog, client):
     proxy = LossyProxy(target=free_port())
     new_broker({"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}, port=proxy.target)
+    times = {"wait_s": 3.0, "lateness_s": 17.0, "future_s": 5.0}
     settings = settings_for(
-        kafka=f"127.0.0.1:{proxy.port}", buckets=BUCKETS, wait_s=3.0, lateness_s=17.0, future_s=5.0, partitions=2
+        kafka=f"127.0.0.1:{proxy.port}", buckets=BUCKETS, partitions=2, kafka_client=client, **times
     )
     caplog.set_level(logging.INFO, logger="streams.join")
     net, first = Net(settings), events(300, seed=1)

@@ -41,7 +41,7 @@ LISTS = 4_000
 
 def groups(settings) -> dict:
     """Every group of the broker with its commits."""
-    client = KafkaAdminClient(**settings.kafka_client())
+    client = KafkaAdminClient(**settings.kafka_options())
     try:
         names = sorted(group["group_id"] for group in client.list_groups())
         return {name: client.list_group_offsets(name) for name in names if settings.topic_prefix in name}
@@ -248,7 +248,7 @@ def test_nothing_is_taken_back_behind_an_open_transaction(live):
     """It would hide what was taken back before, so that a second time took it back twice."""
     settings, archive, _, _ = live
     partition, samples = partition_of("ubm", 2), Topics.of(settings).samples
-    producer = KafkaProducer(**settings.kafka_client(), transactional_id=f"{settings.topic_prefix}slow")
+    producer = KafkaProducer(**settings.kafka_options(), transactional_id=f"{settings.topic_prefix}slow")
     producer.init_transactions()
     source = KafkaSource(settings)
     try:

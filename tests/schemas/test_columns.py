@@ -102,9 +102,10 @@ def test_a_merge_puts_every_event_where_it_was(kind):
 
 
 def test_some_of_the_columns():
-    events = COMMON[Impression]
-    which = np.array([0, 3, 4])
-    same(ImpressionColumns.of(events).pick(which), ImpressionColumns.of([events[index] for index in which]))
+    events = COMMON[Impression] * 5
+    for which in ([0, 3, 4], [], [7], list(range(1, 45)), [n for n in range(45) if n != 20], list(range(0, 45, 2))):
+        picked = ImpressionColumns.of(events).pick(np.array(which, np.int64))
+        same(picked, ImpressionColumns.of([events[index] for index in which]))
 
 
 @pytest.mark.parametrize("kind", [Impression, Click])

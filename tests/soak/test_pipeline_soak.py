@@ -11,26 +11,32 @@ from poison import MEMORY_MB, join_all
 
 from streams.demo import run_demo
 
+CLIENTS = pytest.mark.parametrize("client", ["kafka-python", "confluent"])
 
+
+@CLIENTS
 @pytest.mark.timeout(400)
-def test_five_kills_of_each_kind_and_a_long_freeze(settings_for, tmp_path):
-    with two_of_each(settings_for, tmp_path) as running:
+def test_five_kills_of_each_kind_and_a_long_freeze(settings_for, tmp_path, client):
+    with two_of_each(settings_for, tmp_path, kafka_client=client) as running:
         kill_and_freeze(running, kills=5, lists=30_000, load_s=36.0)
 
 
+@CLIENTS
 @pytest.mark.timeout(600)
-def test_thirty_kills_of_workers_that_have_hardly_begun_and_eight_of_others(settings_for, tmp_path):
-    with two_of_each(settings_for, tmp_path) as running:
+def test_thirty_kills_of_workers_that_have_hardly_begun_and_eight_of_others(settings_for, tmp_path, client):
+    with two_of_each(settings_for, tmp_path, kafka_client=client) as running:
         kill_quickly(running, quick=30, slow=8, lists=30_000, load_s=75.0)
 
 
+@CLIENTS
 @pytest.mark.timeout(900)
-def test_a_broker_stopped_and_killed_five_times_each(new_broker, settings_for, tmp_path):
-    break_broker(new_broker, settings_for, tmp_path, faults=["stop", "kill"] * 5, lists=60_000)
+def test_a_broker_stopped_and_killed_five_times_each(new_broker, settings_for, tmp_path, client):
+    break_broker(new_broker, settings_for, tmp_path, faults=["stop", "kill"] * 5, lists=60_000, kafka_client=client)
 
 
-def test_a_hundred_thousand_lists_give_the_bits_of_the_reference(settings_for, tmp_path):
-    with two_of_each(settings_for, tmp_path) as running:
+@CLIENTS
+def test_a_hundred_thousand_lists_give_the_bits_of_the_reference(settings_for, tmp_path, client):
+    with two_of_each(settings_for, tmp_path, kafka_client=client) as running:
         exactly_once(running, lists=100_000)
 
 

@@ -13,12 +13,11 @@ DOWN_S = 6.0
 LINES_A_MINUTE = 50  # of one worker's log, while the broker is away too
 
 
-def break_broker(new_broker, settings_for, folder, *, faults: Sequence[str], lists: int) -> None:
+def break_broker(new_broker, settings_for, folder, *, faults: Sequence[str], lists: int, **changes) -> None:
     """Stop or kill the broker so often, after some lists each time: no worker ends, the bits are the reference's."""
     broker = new_broker()
-    settings = settings_for(
-        kafka=broker.bootstrap, buckets=BUCKETS, wait_s=WAIT_S, lateness_s=LATENESS_S, partitions=2, publish_every_s=0.3
-    )
+    usual = {"buckets": BUCKETS, "wait_s": WAIT_S, "lateness_s": LATENESS_S, "partitions": 2, "publish_every_s": 0.3}
+    settings = settings_for(kafka=broker.bootstrap, **usual | changes)
     topics = Topics.of(settings)
     impressions, clicks = events(lists, seed=5)
     result = Learned(settings, impressions, clicks)

@@ -29,6 +29,13 @@ BUCKETS = {
     "until-last": Bucket("until-last", "dcm-linucb", dim=7, positions=9, reward_scale=4.0),
     "items": Bucket("items", "pbm-ucb", dim=0, positions=10, examination=FALLING, reward_scale=2.0),
 }
+SNAPSHOTS = {  # what the log teaches each bucket, on whatever way
+    "browsing": "dc6d872e59195fa470c567f9106596cb2664739a6ed43c5292beafc7383c7a22",
+    "everything": "42dc6711efb658e835e3ed7a3c7a65a59fa8b4bcf3bb4a6e24b5cb79f620cecf",
+    "first": "59aae6224ef4fcdba050976e5c78b6beb45831f104892ba66bc2d6fb80a9151d",
+    "items": "573fd176ba771d2946767dc64097ea13448f674f81a383ae4a119335e16df148",
+    "until-last": "1e92eb5d3141a3f8c21ac1d591aa472caf015f0c4f9df82360136250e981ddab",
+}
 
 
 class Record(NamedTuple):

@@ -10,7 +10,7 @@ from traffic import publish, traffic
 
 from schemas.codec import decode
 from schemas.records import SampleBatch
-from streams.broker import KafkaBroker
+from streams.broker import open_broker
 from streams.join import Commit
 from streams.join.job.worker import JoinJob
 from streams.settings import Bucket, Topics
@@ -34,7 +34,7 @@ def load(settings, impressions, clicks):
 @contextmanager
 def joining(settings, start="earliest", **options):
     """Run a join until the block ends; an error of its thread is raised here."""
-    job, errors = JoinJob(settings, KafkaBroker(settings), start=start, **options), []
+    job, errors = JoinJob(settings, open_broker(settings), start=start, **options), []
 
     def work():
         try:
@@ -60,7 +60,7 @@ class Reader:
 
     def __init__(self, settings, topic):
         self.consumer = KafkaConsumer(
-            **settings.kafka_client(),
+            **settings.kafka_options(),
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -142,7 +142,7 @@ def commits(settings):
     """Return the commit of every partition, as the broker has it."""
     topics, group = Topics.of(settings), f"{settings.topic_prefix}glimpse-join"
     consumer = KafkaConsumer(
-        **settings.kafka_client(), group_id=group, enable_auto_commit=False, isolation_level="read_committed"
+        **settings.kafka_options(), group_id=group, enable_auto_commit=False, isolation_level="read_committed"
     )
     try:
         found = []

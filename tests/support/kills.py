@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
+from typing import Any
 
 from exactly_once import BUCKETS, LATENESS_S, WAIT_S, Feed, Learned, events
 from jobs import Jobs, wait_until
@@ -20,9 +21,12 @@ PIECE_S = 0.6
 
 
 @contextmanager
-def two_of_each(settings_for, folder: Path) -> Iterator[tuple[Settings, Jobs, dict[str, list[Popen[bytes]]]]]:
+def two_of_each(
+    settings_for, folder: Path, **changes: Any
+) -> Iterator[tuple[Settings, Jobs, dict[str, list[Popen[bytes]]]]]:
     """Two join and two learn workers on four partitions."""
-    settings = settings_for(buckets=BUCKETS, wait_s=WAIT_S, lateness_s=LATENESS_S, partitions=4, publish_every_s=0.3)
+    usual = {"buckets": BUCKETS, "wait_s": WAIT_S, "lateness_s": LATENESS_S, "partitions": 4, "publish_every_s": 0.3}
+    settings = settings_for(**usual | changes)
     jobs = Jobs(settings, folder)
     try:
         yield settings, jobs, {kind: [jobs.start(*command) for _ in range(2)] for kind, command in COMMANDS.items()}

@@ -161,8 +161,8 @@ def write_mixed(settings, logs: dict[str, list[Event]], bad: int, dice: random.R
     """Write both logs with bad records evenly between the good ones; return where those are."""
     total = sum(map(len, logs.values()))
     options = {"acks": "all", "linger_ms": 20, "batch_size": 1 << 18, "max_request_size": 64 << 20}
-    plain = KafkaProducer(**settings.kafka_client(), **options)
-    packed = KafkaProducer(**settings.kafka_client(), **options, compression_type="gzip")
+    plain = KafkaProducer(**settings.kafka_options(), **options)
+    packed = KafkaProducer(**settings.kafka_options(), **options, compression_type="gzip")
     written, futures = 0, []
     first_ms = min(event.timestamp_ms for log in logs.values() for event in log)  # they must not move clocks
     source = poison(first_ms, dice)

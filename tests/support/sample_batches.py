@@ -66,7 +66,7 @@ class SampleWriter:
         """Begin with a new producer, as after a broker was away."""
         self.close()
         self._producer = KafkaProducer(
-            **self._settings.kafka_client(), transactional_id=f"{self._settings.topic_prefix}writer"
+            **self._settings.kafka_options(), transactional_id=f"{self._settings.topic_prefix}writer"
         )
         self._producer.init_transactions()
 

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 
-from streams.broker import KafkaBroker, log_of_job, require_topics
+from streams.broker import log_of_job, open_broker, require_topics
 from streams.join.job.worker import JoinJob
 from streams.settings import Settings
 from streams.web import Health
@@ -25,7 +25,7 @@ def run_join(settings: Settings, *, start: str | None = None, anew: bool = False
     """Join until SIGTERM or Ctrl-C; return the exit code."""
     require_topics(settings)  # before there is a log: what cannot work is said in one line
     log_of_job()
-    job = JoinJob(settings, KafkaBroker(settings), start=start, anew=anew)
+    job = JoinJob(settings, open_broker(settings), start=start, anew=anew)
 
     def stop(number: int, frame: object) -> None:
         if not job.stopping.is_set():

@@ -93,7 +93,7 @@ class LearnWorker(faust.Worker):
 
 def create_app(settings: Settings) -> LearnApp:
     """Return the Faust app: samples in, snapshots out."""
-    client = settings.kafka_client()
+    client = settings.kafka_options()
     app = LearnApp(
         f"{settings.topic_prefix}glimpse-learn",
         broker=[f"kafka://{server}" for server in client["bootstrap_servers"]],

@@ -144,7 +144,7 @@ def outcome(parser, data):
 
 
 def test_the_library_still_takes_its_parser_from_where_it_is_put(settings_for):
-    consumer = KafkaConsumer(**settings_for().kafka_client())
+    consumer = KafkaConsumer(**settings_for().kafka_options())
     assert consumer._fetcher.PartitionRecords is Fetcher.PartitionRecords
     read_lean(consumer)
     assert consumer._fetcher.PartitionRecords is LeanPartitionRecords

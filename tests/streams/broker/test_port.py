@@ -1,20 +1,23 @@
-"""kafka-python behind the port, on real Kafka: what the jobs rest on."""
+"""Both clients behind the port, on real Kafka: what the jobs rest on."""
 
 import time
 
 import pytest
 from jobs import wait_until
 
-from streams.broker import KafkaBroker, admin
+from streams.broker import admin, open_broker
 from streams.settings import Topics
 
+CLIENTS = pytest.mark.parametrize("client", ["kafka-python", "confluent"])
 
+
+@CLIENTS
 @pytest.mark.parametrize("busy_s", [0.0, 0.3])
-def test_a_member_is_given_its_partitions_however_seldom_it_polls(settings_for, busy_s):
-    settings = settings_for(partitions=2)
+def test_a_member_is_given_its_partitions_however_seldom_it_polls(settings_for, busy_s, client):
+    settings = settings_for(partitions=2, kafka_client=client)
     topics = Topics.of(settings).events
     for number in range(3):
-        consumer = KafkaBroker(settings).group_consumer(f"group-{number}", topics)
+        consumer = open_broker(settings).group_consumer(f"group-{number}", topics)
         seen = []
 
         def polled(consumer=consumer, seen=seen):
@@ -29,11 +32,13 @@ def test_a_member_is_given_its_partitions_however_seldom_it_polls(settings_for, 
         consumer.close()
 
 
-def test_partitions_that_are_added_are_seen(settings_for, monkeypatch):
-    monkeypatch.setattr("streams.broker.kafka_consumer.METADATA_MS", 500)
-    settings = settings_for(partitions=1)
+@CLIENTS
+def test_partitions_that_are_added_are_seen(settings_for, monkeypatch, client):
+    for module in ("kafka_consumer", "confluent_consumer"):
+        monkeypatch.setattr(f"streams.broker.{module}.METADATA_MS", 500)
+    settings = settings_for(partitions=1, kafka_client=client)
     topics = Topics.of(settings).events
-    consumer = KafkaBroker(settings).group_consumer("group", topics)
+    consumer = open_broker(settings).group_consumer("group", topics)
     wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 2, timeout_s=15, every_s=0.3)
     with admin(settings) as client:
         client.create_partitions(dict.fromkeys(topics, 3))

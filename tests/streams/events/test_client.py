@@ -28,7 +28,7 @@ TAP = {"impression_id": "i1", "session_id": "s1", "position": 2, "clicked_at_ms"
 
 def read_all(settings, topic, *, codec=None):
     """Every record of a topic, partition by partition: (partition, key, time stamp, event)."""
-    consumer = KafkaConsumer(**settings.kafka_client(), enable_auto_commit=False)
+    consumer = KafkaConsumer(**settings.kafka_options(), enable_auto_commit=False)
     partitions = [TopicPartition(topic, number) for number in range(settings.partitions)]
     consumer.assign(partitions)
     consumer.seek_to_beginning()

@@ -31,7 +31,7 @@ class Polls:
     def __init__(self, settings, rng):
         topics = Topics.of(settings)
         self.places = {name: TopicPartition(getattr(topics, name), 0) for name in ("impressions", "clicks")}
-        self.consumers = {name: KafkaConsumer(**settings.kafka_client()) for name in self.places}
+        self.consumers = {name: KafkaConsumer(**settings.kafka_options()) for name in self.places}
         self.ends = {}
         for name, consumer in self.consumers.items():
             consumer.assign([self.places[name]])

@@ -19,7 +19,7 @@ def test_every_kind_of_poison_becomes_a_dead_letter(settings_for):
     impressions, clicks = events(300, seed=9)
     now_ms = max(event.timestamp_ms for event in impressions + clicks) + 2_000
     load(settings, impressions, clicks)
-    producer = KafkaProducer(**settings.kafka_client())
+    producer = KafkaProducer(**settings.kafka_options())
     twice = good(now_ms, impression_id="twice")
     producer.send(topics.impressions, encode(twice), key=b"s", partition=1, timestamp_ms=now_ms).get(10)
     sent = {}

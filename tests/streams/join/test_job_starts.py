@@ -29,7 +29,7 @@ def net(settings):
 def recommit(settings, change):
     """Change the committed offsets of the group, which is not there just now."""
     topics, group = Topics.of(settings), f"{settings.topic_prefix}glimpse-join"
-    consumer = KafkaConsumer(**settings.kafka_client(), group_id=group, enable_auto_commit=False)
+    consumer = KafkaConsumer(**settings.kafka_options(), group_id=group, enable_auto_commit=False)
     places = [TopicPartition(topic, p) for topic in (topics.impressions, topics.clicks) for p in range(2)]
     consumer.assign(places)
     found = {place: change(place, consumer.committed(place, metadata=True)) for place in places}

@@ -69,7 +69,7 @@ def log_of(worker, jobs):
 
 def committed(settings, topic):
     """Every committed record of a topic."""
-    consumer = KafkaConsumer(**settings.kafka_client(), isolation_level="read_committed", enable_auto_commit=False)
+    consumer = KafkaConsumer(**settings.kafka_options(), isolation_level="read_committed", enable_auto_commit=False)
     places = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
     consumer.assign(places)
     consumer.seek_to_beginning(*places)

@@ -20,7 +20,7 @@ START = 1_700_000_000_000
 def send(settings, topic, count, *, start=0, transaction=None):
     """Write records into both partitions, every second one without key; in transactions of 10 when it is named."""
     options = {"transactional_id": transaction} if transaction else {"acks": "all"}
-    producer = KafkaProducer(**settings.kafka_client(), **options)
+    producer = KafkaProducer(**settings.kafka_options(), **options)
     try:
         if transaction:
             producer.init_transactions()
@@ -78,7 +78,7 @@ def test_a_copy_of_a_range_of_time(settings_for, tmp_path):
 
 def test_an_open_transaction_is_not_copied(settings_for, tmp_path):
     settings, archive = settings_for(partitions=2), Archive(tmp_path)
-    producer = KafkaProducer(**settings.kafka_client(), transactional_id=f"{settings.topic_prefix}open")
+    producer = KafkaProducer(**settings.kafka_options(), transactional_id=f"{settings.topic_prefix}open")
     producer.init_transactions()
     producer.begin_transaction()
     producer.send(settings.topic_prefix + "samples", b"maybe", None, None, 0).get(10)

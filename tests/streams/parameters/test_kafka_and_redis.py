@@ -210,7 +210,7 @@ def test_a_log_that_lost_learned_records_is_refused(owned):
 def test_a_reader_waits_for_transactions_that_stand_before_the_end(owned):
     """Another partition's open transaction hides later records; a new owner must not take them for missing."""
     settings, owner = owned()
-    other = KafkaProducer(**settings.kafka_client(), transactional_id=f"{settings.topic_prefix}other")
+    other = KafkaProducer(**settings.kafka_options(), transactional_id=f"{settings.topic_prefix}other")
     other.init_transactions()
     other.begin_transaction()
     other.send(Topics.of(settings).parameters, key=b"other", value=b"not yet").get(timeout=10)
@@ -250,7 +250,7 @@ class CountedBroker(KafkaBroker):
 def test_a_read_that_took_too_long_goes_on_where_it_was(settings_for):
     settings = settings_for(buckets={"main": BUCKET}, partitions=1)
     topic, broker = Topics.of(settings).parameters, CountedBroker(settings)
-    done, held = (KafkaProducer(**settings.kafka_client(), transactional_id=f"{topic}-{name}") for name in "ab")
+    done, held = (KafkaProducer(**settings.kafka_options(), transactional_id=f"{topic}-{name}") for name in "ab")
     for producer in (done, held):
         producer.init_transactions()
         producer.begin_transaction()
@@ -273,7 +273,7 @@ def test_a_read_that_took_too_long_goes_on_where_it_was(settings_for):
 
 def test_a_bad_record_with_the_highest_version_hides_nothing(settings_for):
     settings = settings_for(buckets={"main": BUCKET}, partitions=1)
-    topic, producer = Topics.of(settings).parameters, KafkaProducer(**settings.kafka_client())
+    topic, producer = Topics.of(settings).parameters, KafkaProducer(**settings.kafka_options())
     good = [snapshot_at(offset) for offset in (3, 8)]
     bad = replace(snapshot_at(5, epoch=2**31 - 1), positions=2**31 - 1)
     for value in (encode(good[0]), encode(bad), b"nonsense", None, encode(good[1])):
@@ -297,7 +297,7 @@ def test_less_than_what_was_learned_is_refused_at_start(settings_for):
     owner.store.check()
     damaged = replace(newest, samples_offset=2, sha256="0" * 64)
     progress = Progress(newest.samples_topic_id, 0, 2, 0, [BucketStamp("main", 1, 2)], refused_to=2)
-    producer = KafkaProducer(**settings.kafka_client())
+    producer = KafkaProducer(**settings.kafka_options())
     for key, record in ((b"main", damaged), (b"@samples-0", progress)):
         producer.send(Topics.of(settings).parameters, key=key, value=encode(record)).get(timeout=10)
     for refused in (owner.store.check, owner.restore):

@@ -29,7 +29,7 @@ def written(folder: Path, text: str) -> Path:
 def test_everything_has_a_default():
     settings = load(environ={})
     assert (settings.kafka, settings.redis, settings.wait_s, settings.horizon_s) == ("127.0.0.1:9092", None, 600, 1200)
-    assert settings.kafka_client() == {"bootstrap_servers": ["127.0.0.1:9092"], "bootstrap_timeout_ms": 6_000}
+    assert settings.kafka_options() == {"bootstrap_servers": ["127.0.0.1:9092"], "bootstrap_timeout_ms": 6_000}
     assert settings.redis_client() == {}
 
 
@@ -37,7 +37,7 @@ def test_the_environment_wins_over_the_file(tmp_path):
     file = written(tmp_path, 'kafka = "a:1"\nwait_s = 5\nlateness_s = 7\n')
     settings = load(file, environ={"GLIMPSE_KAFKA": "b:2,c:3", "GLIMPSE_WAIT_S": "6.5", "GLIMPSE_PARTITIONS": "8"})
     assert (settings.kafka, settings.wait_s, settings.lateness_s, settings.partitions) == ("b:2,c:3", 6.5, 7, 8)
-    assert settings.kafka_client()["bootstrap_servers"] == ["b:2", "c:3"]
+    assert settings.kafka_options()["bootstrap_servers"] == ["b:2", "c:3"]
 
 
 def test_the_file_is_found_by_variable_or_in_the_folder(tmp_path, monkeypatch):
@@ -99,12 +99,12 @@ def test_secrets_come_from_variables_and_files_and_are_never_shown(tmp_path):
     file = written(tmp_path, 'redis_password_file = "redis-password"\nredis_username = "ranker"\n')
     settings = load(file, environ=login | {"GLIMPSE_KAFKA_PASSWORD": "s3cret"})
     assert settings.redis_client() == {"username": "ranker", "password": "hunter2 "}
-    assert settings.kafka_client()["sasl_plain_password"] == "s3cret"
+    assert settings.kafka_options()["sasl_plain_password"] == "s3cret"
     assert "s3cret" not in repr(settings)
     assert "hunter2" not in repr(settings)
     (tmp_path / "kafka-password").write_text("fr0m-file")
     settings = load(environ=login | {"GLIMPSE_KAFKA_PASSWORD_FILE": str(tmp_path / "kafka-password")})
-    assert settings.kafka_client()["sasl_plain_password"] == "fr0m-file"
+    assert settings.kafka_options()["sasl_plain_password"] == "fr0m-file"
 
 
 def test_variables_that_kubernetes_makes_are_passed_over():

@@ -1,0 +1,53 @@
+"""Both clients of Kafka, in one group too: a golden log gives the hashes that are written down."""
+
+import time
+
+import golden
+import pytest
+from jobs import Jobs, wait_until
+from joined import commits
+from kafka import KafkaProducer
+
+from streams.parameters.job import KafkaParameters
+from streams.settings import Topics
+
+LATER_MS = 86_400_000
+
+
+def load(settings):
+    """Write the golden log to its partitions, and behind it events that are none, a day later: so all lists close."""
+    producer = KafkaProducer(**settings.kafka_options(), linger_ms=20, batch_size=1 << 18, compression_type="lz4")
+    for partition, logs in enumerate(golden.logs(seed=20_000)):
+        for topic, log in zip(Topics.of(settings).events, logs, strict=True):
+            for _, timestamp_ms, key, value in log:
+                producer.send(topic, value, key, None, partition, timestamp_ms)
+            for key in (b"one", b"other"):
+                producer.send(topic, None, key, None, partition, log[-1].timestamp + LATER_MS)
+    producer.flush()
+    producer.close()
+
+
+@pytest.mark.parametrize("clients", [("confluent", "confluent"), ("confluent", "kafka-python")], ids="+".join)
+def test_a_golden_log_gives_the_hashes_written_down_whoever_reads_it(settings_for, tmp_path, clients):
+    times = {"wait_s": golden.WAIT_MS / 1000, "lateness_s": golden.LATENESS_MS / 1000, "future_s": 10.0}
+    settings = settings_for(buckets=golden.BUCKETS, partitions=golden.PARTITIONS, publish_every_s=0.3, **times)
+    jobs, parameters = Jobs(settings, tmp_path), KafkaParameters(settings)
+
+    def hashes():
+        parameters.catch_up(timeout_s=60)
+        return {bucket: snapshot.sha256 for bucket, snapshot in parameters.snapshots.items()}
+
+    try:
+        workers = [jobs.start("join", "--from", "earliest", GLIMPSE_KAFKA_CLIENT=client) for client in clients]
+        jobs.start("learn")
+        load(settings)
+        wait_until(lambda: len(commits(settings)) > 0, timeout_s=60, jobs=jobs)
+        jobs.kill(workers[0])  # the other one may take over from the client that this was
+        jobs.start("join", GLIMPSE_KAFKA_CLIENT=clients[0])
+        wait_until(lambda: hashes() == golden.SNAPSHOTS, timeout_s=120, jobs=jobs)
+        time.sleep(1)
+        assert hashes() == golden.SNAPSHOTS
+        assert all(commit.ledger.balanced for commit in commits(settings))
+    finally:
+        parameters.close()
+        jobs.close()

@@ -1,0 +1,49 @@
+"""From a list's close to a ranker that has learned from it, at a steady rate of lists."""
+
+import time
+from pathlib import Path
+
+from jobs import Jobs, wait_until
+from traffic import DIM, Event, K
+
+from schemas.records import Impression
+from streams.events.job import EventWriter
+from streams.rank.job import Ranker
+from streams.settings import Settings
+
+
+def seconds_to_rankers(settings: Settings, folder: Path, *, rate: int, seconds: int) -> list[float]:
+    """Return, for each list, how long after its close a ranker on Kafka first had learned it; of bucket ``main``."""
+    jobs = Jobs(settings, folder)
+    try:
+        jobs.start("join", "--from", "earliest")
+        jobs.start("learn")
+        wait_until(lambda: has_model(settings), timeout_s=60, jobs=jobs)
+        with Ranker.from_kafka(settings, bucket="main", refresh_s=0.1) as ranker, EventWriter(settings) as events:
+            due, seen = [], []  # when each list closed, and when the ranker first had learned it
+            started = time.time()
+            while len(seen) < rate * seconds:
+                now = time.time()
+                assert now < started + seconds + 30, f"{len(seen)} of {len(due)} learned\n{jobs.printed()}"
+                for number in range(len(due), min(int((now - started) * rate), rate * seconds)):
+                    shown = impression(number, round(now * 1000))
+                    events.send(shown.record, timestamp_ms=shown.timestamp_ms)
+                    due.append(now + settings.wait_s)
+                seen += [now] * (ranker.snapshot.rounds - len(seen))
+                time.sleep(0.01)
+        return [at - by for at, by in zip(seen, due, strict=True)]
+    finally:
+        jobs.close()
+
+
+def has_model(settings: Settings) -> bool:
+    try:
+        Ranker.from_kafka(settings, bucket="main", refresh_s=None).close()
+    except LookupError:
+        return False
+    return True
+
+
+def impression(number: int, now_ms: int) -> Event:
+    contexts, items = bytes(4 * DIM * K), bytes(8 * K)
+    return Event(now_ms, Impression(f"i{number}", f"s{number}", "main", "u", now_ms, items, contexts, K))
