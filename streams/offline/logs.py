@@ -161,11 +161,7 @@ def _check(found: Any, kind: type | None, dim: int | None) -> tuple[type, int | 
     if not isinstance(items, list) or not 1 <= len(items) <= MAX_POSITIONS:
         raise LogError(f"'items' must be a list of 1 to {MAX_POSITIONS} ids, got {_short(items)}")
     kind = kind or type(items[0])
-    for item in items:
-        if kind not in (int, str) or type(item) is not kind:
-            raise LogError(f"item ids must be all whole numbers or all text, got {_short(item)}")
-        if isinstance(item, int) and not -LARGEST_ID <= item < LARGEST_ID:
-            raise LogError(f"item id {item} does not fit in 64 bits")
+    _check_ids(items, kind)
     if not isinstance(clicks, list):
         raise LogError(f"'clicks' must be a list of numbers, got {_short(clicks)}")
     if len(clicks) != len(items):
@@ -193,14 +189,23 @@ def _check(found: Any, kind: type | None, dim: int | None) -> tuple[type, int | 
     return kind, dim
 
 
+def _check_ids(ids: list[Any], kind: type) -> None:
+    for item in ids:
+        if kind not in (int, str) or type(item) is not kind:
+            raise LogError(f"item ids must be all whole numbers or all text, got {_short(item)}")
+        if isinstance(item, int) and not -LARGEST_ID <= item < LARGEST_ID:
+            raise LogError(f"item id {item} does not fit in 64 bits")
+
+
 def _check_candidates(found: dict[str, Any], kind: type, dim: int | None) -> None:
     candidates = found.get("candidate_items")
     if candidates is None:
         if "candidate_contexts" in found:
             raise LogError("has 'candidate_contexts' without 'candidate_items'")
         return
-    if not isinstance(candidates, list) or any(type(each) is not kind for each in candidates):
-        raise LogError(f"'candidate_items' must be a list of ids like those in 'items', got {_short(candidates)}")
+    if not isinstance(candidates, list):
+        raise LogError(f"'candidate_items' must be a list of ids, got {_short(candidates)}")
+    _check_ids(candidates, kind)
     if missing := [item for item in found["items"] if item not in candidates]:
         raise LogError(f"item {_short(missing[0])} was shown, but is not in 'candidate_items'")
     if "candidate_contexts" in found:

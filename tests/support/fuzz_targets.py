@@ -9,6 +9,7 @@ import re
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,6 +56,8 @@ LIST = {
     "clicks": [0, 1],
     "contexts": [[0.5], [1]],
     "propensities": [1, 1],
+    "candidate_items": [7, 8, 9],
+    "candidate_contexts": [[0.5], [1], [0]],
 }
 SHOP = [
     {"recipe": ["constant", "item"]},
@@ -120,7 +123,12 @@ def records() -> list[bytes]:
         *(b"\2", b"\1", eight[:8], b"\0" * 4, eight[:8], b"\0" * 4, eight[:8]),
     )
     progress = Progress("t", 0, 5, 1_750_000_000_000)
-    return [*map(encode, (shown, Click("i", "s", 2, 1_750_000_000_000), letter, batch, progress)), *snapshots()]
+    drawn = np.ones(2, "<f4").tobytes()
+    told = replace(shown, split_version="v", catalogue="c", propensities=drawn)
+    told = replace(told, candidate_items=eight, candidate_contexts=shown.contexts)
+    noted = replace(batch, split_version="v", user_hashes=eight[:8], propensities=drawn)
+    events = (shown, told, Click("i", "s", 2, 1_750_000_000_000))
+    return [*map(encode, (*events, letter, batch, noted, progress)), *snapshots()]
 
 
 def snapshots() -> list[bytes]:

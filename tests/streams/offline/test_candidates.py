@@ -126,7 +126,8 @@ def test_what_was_never_logged_twice_is_not_weighed(policies, tmp_path):
 
 BAD = {
     "an item that was no candidate": ({"candidate_items": [2, 3]}, "item 1 was shown, but is not in"),
-    "ids of another kind": ({"candidate_items": ["1", "2"]}, "must be a list of ids like those in 'items'"),
+    "ids of another kind": ({"candidate_items": ["1", "2"]}, "item ids must be all whole numbers or all text"),
+    "an id of 65 bits": ({"candidate_items": [1, 1 << 64]}, "does not fit in 64 bits"),
     "no list": ({"candidate_items": 5}, "must be a list of ids"),
     "vectors alone": ({"candidate_contexts": [[1.0]]}, "'candidate_contexts' without 'candidate_items'"),
     "a vector too few": ({"candidate_items": [1, 2], "candidate_contexts": [[1.0]]}, "for each of the 2 items"),
