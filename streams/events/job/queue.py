@@ -25,10 +25,12 @@ MOST_BYTES = 64 << 20
 OVERHEAD_BYTES = 400  # of one event in the producer's memory, beside its bytes
 BLOCK_MS = 200  # for what a send may have to learn of the topics
 AGAIN_S = 0.5
+BOOTSTRAP_MS = 3000
 GIVE_UP_MS = 10_000  # a producer whose records are not acknowledged so long is replaced by a new one
 HOPELESS = (InvalidTimestampError, MessageSizeTooLargeError, RecordListTooLargeError)
 
 Done = Callable[[], object]
+Wanted = Callable[[], bool]
 
 
 class Queued(NamedTuple):
@@ -39,6 +41,7 @@ class Queued(NamedTuple):
     value: bytes
     timestamp_ms: int | None
     done: Done | None
+    wanted: Wanted | None
 
     @property
     def size(self) -> int:
@@ -75,9 +78,12 @@ class EventQueue:
         self._thread = Thread(target=self._run, name="event-queue", daemon=True)
         self._thread.start()
 
-    def offer(self, events: Sequence[Event], done: Done | None = None) -> bool:
-        """Take all of ``events`` or, when there is no room, none; ``done`` is called for each that Kafka has."""
-        some = [self._queued(event, done) for event in events]
+    def offer(self, events: Sequence[Event], done: Done | None = None, wanted: Wanted | None = None) -> bool:
+        """Take all of ``events`` or, when there is no room, none; ``done`` is called for each that Kafka has.
+
+        Those that are no longer ``wanted`` are dropped unless they are on their way already.
+        """
+        some = [self._queued(event, done, wanted) for event in events]
         size = sum(one.size for one in some)
         with self._lock:
             if self.waiting_bytes + size > self.most_bytes:
@@ -100,17 +106,18 @@ class EventQueue:
             self.lost += len(self._backlog)
             log.error("%d events did not reach Kafka at %s and are lost", len(self._backlog), self.settings.kafka)
 
-    def _queued(self, event: Event, done: Done | None) -> Queued:
+    def _queued(self, event: Event, done: Done | None, wanted: Wanted | None) -> Queued:
         if isinstance(event, Impression):
             topic, at_ms = self._topics.impressions, event.shown_at_ms
         else:
             topic, at_ms = self._topics.clicks, event.clicked_at_ms
         key = event.session_id.encode()
-        return Queued(topic, key, self._codec.encode(event), at_ms if self._own_time else None, done)
+        return Queued(topic, key, self._codec.encode(event), at_ms if self._own_time else None, done, wanted)
 
     def _run(self) -> None:
         while not self._closing.is_set():
             to = self._connect()
+            self._drop_unwanted()
             if to is None:
                 self._closing.wait(AGAIN_S)
                 continue
@@ -128,6 +135,7 @@ class EventQueue:
             "linger_ms": 2,
             "batch_size": 1 << 17,
             "max_block_ms": BLOCK_MS,
+            "bootstrap_timeout_ms": BOOTSTRAP_MS,
             "delivery_timeout_ms": GIVE_UP_MS,
             "request_timeout_ms": GIVE_UP_MS // 2,
         }
@@ -136,6 +144,12 @@ class EventQueue:
         except KafkaError as error:
             self._say_away(error)
             return None
+
+    def _drop_unwanted(self) -> None:
+        with self._lock:
+            kept = deque(one for one in self._backlog if one.wanted is None or one.wanted())
+            self.waiting_bytes -= sum(one.size for one in self._backlog) - sum(one.size for one in kept)
+            self._backlog = kept
 
     def _send_all(self, to: KafkaProducer) -> None:
         while self._backlog and self.connected:

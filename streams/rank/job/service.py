@@ -107,7 +107,7 @@ class RankService:
         )
         answer["impression_id"], answer["session_id"] = shown.impression_id, shown.session_id
         if self.options.log_first:
-            await self._deliver([shown])
+            await self._deliver([shown], only_now=True)
         elif not self.queue.offer([shown]):
             self.unlogged += 1
             answer["logged"] = False
@@ -164,9 +164,9 @@ class RankService:
         assert held is not None
         return held.seen_by(held.user(user)).contexts(held.rows_of(items))
 
-    async def _deliver(self, events: list[Event]) -> None:
-        """Wait until Kafka has all of ``events``."""
-        loop, left = asyncio.get_running_loop(), len(events)
+    async def _deliver(self, events: list[Event], *, only_now: bool = False) -> None:
+        """Wait until Kafka has all of ``events``; what counts ``only_now`` is dropped if it can be, when it is late."""
+        loop, left, late = asyncio.get_running_loop(), len(events), False
         everything = loop.create_future()
 
         def count_down() -> None:
@@ -175,12 +175,14 @@ class RankService:
             if not left and not everything.done():
                 everything.set_result(None)
 
-        if not self.queue.offer(events, lambda: loop.call_soon_threadsafe(count_down)):
+        wanted = (lambda: not late) if only_now else None
+        if not self.queue.offer(events, lambda: loop.call_soon_threadsafe(count_down), wanted):
             raise NoRoom("too many events wait for Kafka; nothing is shown that is not logged")
         try:
             async with asyncio.timeout(self.options.deadline_s):
                 await everything
         except TimeoutError:
+            late = True
             raise TooLate(f"Kafka did not confirm within {self.options.deadline_s:g} s") from None
 
     def status(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The ranking service over HTTP, which needs no Kafka to rank."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -135,3 +136,18 @@ def test_contexts_of_another_recipe_are_refused(tmp_path):
     fresh = Models({"c2ucb": other}, store)
     assert fresh.in_use("c2ucb").version == (0, -1)
     fresh.close()
+
+
+def test_a_list_that_was_not_logged_in_time_is_neither_shown_nor_logged(settings_for, tmp_path):
+    options = ServiceOptions(log_first=True, deadline_s=0.3)
+    shop = write_npz(tmp_path / "s.npz")
+    with serving(settings_for(), source=str(tmp_path), catalogue=shop, options=options) as server:
+        client, queue = Client(server), server.service.queue
+        said = client.post("/rank", {"user": "u"})
+        assert (said.status, said.found["error"]) == (503, "Kafka did not confirm within 0.3 s")
+        click = {"impression_id": "i", "session_id": "s", "position": 1}
+        assert client.post("/click", click).status == 503  # but is kept: a click may come twice
+        end = time.monotonic() + 20
+        while queue.waiting_bytes > 700 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert 0 < queue.waiting_bytes < 700
