@@ -39,10 +39,12 @@ def demo(
     rate: Annotated[float, typer.Option(min=0.01, max=1e5, help="Users a second, with --live.")] = 20.0,
     config: Config = None,
 ) -> None:
-    """Play all bandits against simulated users, in one process and without any server.
+    """Show what each learner makes of an old ranker's log, then play all bandits against simulated users.
 
-    Users with a known taste come to six buckets, one per algorithm and one that draws lots. Each is ranked a list by
-    its bucket's ranker; impressions and clicks are logged, joined and learned; new snapshots go back to the rankers.
+    It needs no server. Day one: logs that a ranker ordered by a taste of its own are learned from, and what was
+    learned serves the same users. The closed loop: users with a known taste come to six buckets, one per algorithm
+    and one that draws lots. Each is ranked a list by its bucket's ranker; impressions and clicks are logged, joined
+    and learned; new snapshots go back to the rankers.
     """
     if live:
         raise typer.Exit(play_live(out / "live", alpha=alpha, seed=seed, rate=rate))
