@@ -101,10 +101,12 @@ class RankServer(WebServer):
         if len(found) > BATCH:
             return problem(413, f"{len(found)} requests in one body; at most {BATCH}")
         answers = []
-        for one in found:
+        for one in found:  # each by itself: those before a failure are logged, and will be shown
             try:
+                if self.waited_s(request) > self.service.options.deadline_s:
+                    raise TooLate("the deadline came before this request's turn")
                 answers.append(await self.service.rank(rank_request(one)))
-            except (ValueError, LookupError) as error:
+            except (ValueError, LookupError, NoRoom, TooLate) as error:
                 answers.append({"error": str(error)})
             await asyncio.sleep(0)  # single lists do not wait for a whole batch
         return answer(answers)
