@@ -15,7 +15,7 @@ from schemas.impression_columns import ImpressionColumns, read_impressions
 from schemas.records import Click, Impression
 from streams.events import CANDIDATES_BYTES, MAX_ID_BYTES
 from streams.join.rules import JoinRules
-from streams.logs import LogRecord
+from streams.logs import LogRecord, record_bytes
 
 LEAST_TOGETHER = 64  # records that are read faster together than one by one
 _COLUMNS: dict[type, Any] = {Impression: ImpressionColumns, Click: ClickColumns}
@@ -49,13 +49,12 @@ def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> D
     themselves.
     """
     values = [record.value for record in records]
-    sizes = [len(record.key or b"") + len(record.value or b"") for record in records]
-    together, found = _read_together(values, sizes, kind, most_bytes)
+    together, found = _read_together(values, [record.key for record in records], kind, most_bytes)
     if len(together) == len(values):
         return Decoded(found, SingleEvents(values, kind), None, {})
     single, refused = dict[int, Any](), dict[int, str]()
     for index in np.delete(np.arange(len(values)), together).tolist():
-        size = sizes[index]
+        size = record_bytes(records[index : index + 1])
         try:
             if size > most_bytes + (CANDIDATES_BYTES if kind is Impression else 0):
                 raise SchemaError(_too_large(size, most_bytes))
@@ -77,18 +76,19 @@ def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> D
 
 
 def _read_together(
-    values: Sequence[bytes | None], sizes: list[int], kind: type[Any], most_bytes: int
+    values: Sequence[bytes | None], keys: Sequence[bytes | None], kind: type[Any], most_bytes: int
 ) -> tuple[NDArray[np.int64], Any]:
     """Return which records are events of the common kind, and their columns."""
     if len(values) < LEAST_TOGETHER:
         return np.zeros(0, np.int64), _COLUMNS[kind].of([])
-    if max(sizes) <= most_bytes and None not in values:
+    longest_key = max(map(len, filter(None, keys)), default=0)
+    if None not in values and longest_key + max(map(len, values)) <= most_bytes:  # type: ignore[arg-type]
         which, found = _READERS[kind](values)
         return which, found
     some = [
         index
-        for index, (value, size) in enumerate(zip(values, sizes, strict=True))
-        if value is not None and size <= most_bytes
+        for index, (value, key) in enumerate(zip(values, keys, strict=True))
+        if value is not None and len(value) + len(key or b"") <= most_bytes
     ]
     which, found = _READERS[kind]([values[index] for index in some])
     return np.array(some, np.int64)[which], found

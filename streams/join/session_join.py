@@ -32,7 +32,7 @@ from streams.join.log_part import NEVER, LogPart
 from streams.join.open_lists import REFUSED, OpenLists, Shown
 from streams.join.outbox import Outbox
 from streams.join.rules import JoinRules, parts
-from streams.logs import LogRecord
+from streams.logs import LogRecord, record_bytes
 
 Ints = NDArray[np.int64]
 
@@ -249,9 +249,8 @@ class SessionJoin:
         if self._outbox.held:
             return 0
         room = most_bytes - self._outbox.bytes
-        sizes = [len(record.key or b"") + len(record.value or b"") for record in records]
         count = len(records)
-        while count and sum(sizes[:count]) + count * 2 * self._list_bytes > room:
+        while count and record_bytes(records[:count]) + count * 2 * self._list_bytes > room:
             count //= 2
         return count or int(bool(records) and not self._outbox.bytes)
 

@@ -7,7 +7,7 @@ from streams.logs.files import replace_file
 from streams.logs.letter_view import opened
 from streams.logs.letters import LetterCounts, Refusal, letters_end, read_letters
 from streams.logs.ranges import Mark, Range, parse_mark, parse_time, time_text
-from streams.logs.record import LogRecord, TopicPartition
+from streams.logs.record import LogRecord, TopicPartition, record_bytes
 from streams.logs.source import ArchiveSource, LogSource, RangeError, SourceAway
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "parse_mark",
     "parse_time",
     "read_letters",
+    "record_bytes",
     "replace_file",
     "time_text",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 
@@ -12,6 +14,18 @@ class LogRecord(NamedTuple):
     timestamp: int  # ms since 1970, of the broker (LogAppendTime) or of the producer (CreateTime)
     key: bytes | None
     value: bytes | None
+
+
+_KEY, _VALUE = attrgetter("key"), attrgetter("value")
+
+
+def record_bytes(records: Sequence[LogRecord]) -> int:
+    """Return the bytes of all keys and values.
+
+    >>> record_bytes([LogRecord(0, 0, b"key", b"value"), LogRecord(1, 0, None, None)])
+    8
+    """
+    return sum(map(len, filter(None, map(_KEY, records)))) + sum(map(len, filter(None, map(_VALUE, records))))
 
 
 class TopicPartition(NamedTuple):

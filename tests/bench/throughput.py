@@ -41,8 +41,11 @@ PARTITIONS, JOIN_PORT, LEARN_PORT = 4, 6367, 6366
 START_MS = (int(time.time()) - 7200) * 1000
 
 
-def fill(settings: Settings, lists: range) -> None:
-    """Write lists and their clicks at the event times of ``RATE`` lists a second, as two logs in order."""
+def fill(settings: Settings, lists: range, bad_every: int = 0) -> None:
+    """Write lists and their clicks at the event times of ``RATE`` lists a second, as two logs in order.
+
+    With ``bad_every``, one record in so many is none that anybody can read.
+    """
     topics = Topics.of(settings)
     producer = KafkaProducer(**settings.kafka_options(), acks=1, linger_ms=50, batch_size=1 << 19, max_block_ms=600_000)
     random = np.random.default_rng(lists.start)
@@ -56,6 +59,8 @@ def fill(settings: Settings, lists: range) -> None:
             f"list-{number:012}", session, "main", "user", at, items[number % 500], contexts[number * 7 % 500], K
         )
         producer.send(topics.impressions, encode(shown), key=session.encode(), timestamp_ms=at)
+        if bad_every and number % bad_every == 0:
+            producer.send(topics.impressions, b"no Avro at all", key=session.encode(), timestamp_ms=at)
         for position in np.flatnonzero(random.random(K) < CLICKS / K) + 1:
             late = int(random.integers(500, 8000) if random.random() < 0.98 else random.integers(10_000, 18_000))
             taps.append(Click(shown.impression_id, session, int(position), at + late))
@@ -201,11 +206,12 @@ def settings_of(bootstrap: str, prefix: str, **changes: Any) -> Settings:
     return found
 
 
-def filled(settings: Settings, lists: int) -> Settings:
+def filled(settings: Settings, lists: int, bad_every: int = 0) -> Settings:
     """Write the logs, the same for every run."""
     half = range(0, lists, max(lists // 2, 1))
+    parts = [range(start, min(start + lists // 2, lists)) for start in half]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.starmap(fill, [(settings, range(start, min(start + lists // 2, lists))) for start in half])
+        pool.starmap(fill, [(settings, part, bad_every) for part in parts])
     return settings
 
 
@@ -213,9 +219,10 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int) -> None
     """Let ours and theirs take turns, and print medians and ratios."""
     runs: dict[str, list[Measured]] = {}
     for turn in range(alternations):
-        for client in ("kafka-python", "confluent"):
-            name = f"ours-{client}"
-            settings = filled(settings_of(bootstrap, f"{name}-{turn}-", kafka_client=client), lists)
+        for client, bad_every in (("kafka-python", 0), ("kafka-python", 100), ("confluent", 0)):
+            name = f"ours-{client}" + ("-1%-bad" if bad_every else "")
+            prefix = f"{client}-{bad_every}-{turn}-"
+            settings = filled(settings_of(bootstrap, prefix, kafka_client=client), lists, bad_every)
             place = folder / f"{name}-{turn}"
             place.mkdir()
             runs.setdefault(name, []).append(run_jobs(settings, place, lists))
@@ -230,16 +237,20 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int) -> None
         for what in ("rate", "cpu_s", "memory_mb"):
             ratio = getattr(medians[ours], what) / getattr(medians[theirs], what)
             print(f"{ours}_{what}_times_{theirs} {ratio:.2f} ratio", flush=True)
+    good, bad = medians["ours-kafka-python"], medians["ours-kafka-python-1%-bad"]
+    print(f"rate_with_1%_bad_times_without {bad.rate / good.rate:.2f} ratio", flush=True)
     fewer = min(lists, 20_000)
     settings = settings_of(bootstrap, "faust-")
     fill(settings, range(fewer))
     (folder / "faust").mkdir()
     print(f"plain_faust_with_tables {faust_tables(settings, folder / 'faust', fewer):.3g} impressions/s", flush=True)
-    settings = filled(settings_of(bootstrap, "open-", wait_s=86_000.0), lists)
-    (folder / "open").mkdir()
-    memory, seconds = restart(settings, folder / "open", lists)
-    print(f"join_process_growth {memory:.0f} B/open list")
-    print(f"restart_with_open_lists {seconds:.3g} s/{lists}")
+    for name in (None, "join-1"):
+        prefix = f"open-{name}-"
+        settings = filled(settings_of(bootstrap, prefix, wait_s=86_000.0, group_instance_id=name), lists)
+        (folder / prefix).mkdir()
+        memory, seconds = restart(settings, folder / prefix, lists)
+        print(f"join_process_growth {memory:.0f} B/open list")
+        print(f"restart_with_open_lists{'_as_static_member' if name else ''} {seconds:.3g} s/{lists}", flush=True)
 
 
 if __name__ == "__main__":
