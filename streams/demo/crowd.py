@@ -101,8 +101,10 @@ class Crowd:
         items, contexts = world.visit(random)
         if bucket == RANDOM:
             rows = random.permutation(len(items))[:POSITIONS]  # not the ranker's own lots, which no seed repeats
+            chances = (1 / np.arange(len(items), len(items) - POSITIONS, -1)).astype("<f4")
         else:
             rows = rankers[bucket].rank(contexts, size=POSITIONS, items=items)
+            chances = np.empty(0, dtype="<f4")
         version = rankers[bucket].version
         shown = contexts[rows]
         clicked = np.flatnonzero(world.users.browse(shown[None], random)[0]) + 1
@@ -120,6 +122,7 @@ class Crowd:
             ranked_by_epoch=version[0],
             ranked_by_offset=version[1],
             split_version=self._split.version,
+            propensities=chances.tobytes(),
         )
         self._send(impression, at_ms, spread_ms=800)
         at = at_ms

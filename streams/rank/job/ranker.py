@@ -132,6 +132,12 @@ class Ranker:
         self.seconds.observe(time.perf_counter() - began)
         return rows
 
+    def scores(
+        self, candidates: ArrayLike, items: ArrayLike | None = None, *, explore: float = 1.0
+    ) -> NDArray[np.float64]:
+        """Return what each candidate is ranked by; ``Bucket.draw`` draws a list from these."""
+        return self._loaded.model.scores(candidates, items=items, explore=explore)
+
     def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the estimated attractiveness of each candidate."""
         return self._loaded.model.predict(candidates, items=items)

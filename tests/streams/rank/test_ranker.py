@@ -34,6 +34,7 @@ def test_it_ranks_as_the_learner_would(tmp_path):
     ranker = Ranker.from_directory(tmp_path, bucket="ubm", refresh_s=None)
     np.testing.assert_array_equal(ranker.rank(CANDIDATES, size=7), model.rank(CANDIDATES, size=7))
     np.testing.assert_array_equal(ranker.predict(CANDIDATES), model.predict(CANDIDATES))
+    np.testing.assert_array_equal(ranker.scores(CANDIDATES, explore=0.5), model.scores(CANDIDATES, explore=0.5))
     assert ranker.version == (1, 3)
 
 
