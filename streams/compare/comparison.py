@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from streams.compare.columns import CLICKED, CLICKS, HITS, LISTS, MINUTE_MS, ROW
 from streams.compare.guards import join_rate, sample_ratio
 from streams.compare.look import CompareChoice, Look
 from streams.compare.losses import LOST, LostClicks
+from streams.compare.shadows import ShadowResult
 
 METRICS = ("sum", "set")
 POINTS = 200  # of a curve
@@ -71,6 +72,7 @@ class BucketComparison:
     stops: list[str]  # buckets below the guardrail
     notes: list[str]
     open: int | None = None  # lists that wait for their close, where a join says so
+    shadows: list[ShadowResult] = field(default_factory=list)
 
     @property
     def believed(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from streams.compare.comparison import BucketComparison, BucketResult
 from streams.compare.line_chart import Line, line_chart
 from streams.compare.view import rate_cells
-from streams.compare.words import checks, moment, verdict
+from streams.compare.words import checks, moment, sentences
 
 COLOURS = ("#1a9850", "#3f8fd2", "#e0883a", "#b07aa1", "#c9a400", "#d1495b", "#5b8e7d", "#8a8f98")
 HEADINGS = ("bucket", "users", "lists", "CTR_sum", "its lift", "CTR_set", "its lift")
@@ -53,9 +53,7 @@ def report_page(comparison: BucketComparison) -> str:
     return PAGE.format(
         span=escape(f"{moment(comparison.from_ms)} to {moment(comparison.to_ms)}"),
         control=escape(comparison.control),
-        verdicts="".join(
-            f"<li>{escape(verdict(one, comparison))}</li>" for one in comparison.buckets if one.lifts is not None
-        ),
+        verdicts="".join(f"<li>{escape(text)}</li>" for text in sentences(comparison)),
         checks="".join(f"<p{' class=alarm' if alarm else ''}>{escape(text)}</p>" for alarm, text in checks(comparison)),
         head="".join(f"<th>{heading}</th>" for heading in HEADINGS),
         rows="".join(_row(one, colours[one.bucket]) for one in comparison.buckets),

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.compare.comparison import BucketComparison, BucketResult
-from streams.compare.words import checks, moment, verdict
+from streams.compare.words import checks, moment, sentences, verdict
 
 
 def comparison_view(comparison: BucketComparison, *, positions: bool = False) -> RenderableType:
@@ -24,7 +24,7 @@ def comparison_view(comparison: BucketComparison, *, positions: bool = False) ->
         table.add_column(heading, justify="right", no_wrap=True)
     for one in comparison.buckets:
         table.add_row(one.bucket, f"{one.users:,}", f"{one.lists:,}", *rate_cells(one))
-    lines = [Text(verdict(one, comparison)) for one in comparison.buckets if one.lifts is not None]
+    lines = [Text(text) for text in sentences(comparison)]
     told = [Text(text, style="bold red" if alarm else "") for alarm, text in checks(comparison)]
     notes = [Text(text, style="dim") for text in (still_open(comparison), *comparison.notes)]
     extra = [position_table(comparison)] if positions else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from streams.compare.comparison import BucketComparison, BucketLift, BucketResult
+from streams.compare.shadows import shadow_text
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 
@@ -28,6 +29,12 @@ def verdict(one: BucketResult, comparison: BucketComparison) -> str:
         f"{one.bucket} is {where} {comparison.control} by {near:.1%} to {far:.1%}; decided since "
         f"{moment(lift.decided_since_ms)}"
     )
+
+
+def sentences(comparison: BucketComparison) -> list[str]:
+    """Return the verdicts on all buckets but the control, and apart from them what shadows would earn."""
+    served = [verdict(one, comparison) for one in comparison.buckets if one.lifts is not None]
+    return served + [shadow_text(one) for one in comparison.shadows]
 
 
 def undecided(lift: BucketLift) -> str:

@@ -109,7 +109,7 @@ class Embedded:
         ours = {
             name: bucket
             for name, bucket in self.settings.buckets.items()
-            if partition_of(name, self.logs.partitions) == partition
+            if partition_of(bucket.learns_from, self.logs.partitions) == partition
         }
         known = {name: snapshot for name in ours if (snapshot := self.snapshots.newest(name)) is not None}
         learner = PartitionLearner(ours, log, Durable(known))

@@ -44,6 +44,7 @@ class PartitionLearner:
     its own stamp on a second time, so that nobody at the head waits for it. A new epoch is a candidate until it has
     caught up; then it takes the place of the older one, which serves and learns on until then. A list that cannot be
     learned becomes a dead letter and changes no sum, a correction as a whole; other lists of its record are learned.
+    A shadow learns its host's samples beside it, with sums of its own.
 
     Parameters
     ----------
@@ -68,6 +69,10 @@ class PartitionLearner:
         self.behind: dict[str, BucketState] = {}
         self.held: dict[str, str] = {}  # why a bucket's settings are not learned
         self.buckets = buckets
+        self._shadows: dict[str, list[str]] = {}  # by host
+        for name, bucket in buckets.items():
+            if bucket.host is not None:
+                self._shadows.setdefault(bucket.host, []).append(name)
         for name, bucket in buckets.items():
             standing = standing_of(bucket, log, self.known, log_start=log_start)
             if standing.head is not None:
@@ -109,12 +114,12 @@ class PartitionLearner:
                 batch: SampleBatch = decode(record.value or b"", SampleBatch)
             except SchemaError:
                 continue
-            state = self.behind.get(batch.bucket)
-            if state is not None and state.stamp <= record.offset < stop:
-                try:
-                    self._wait(state, record, batch)
-                except ValueError as error:
-                    self._refuse(record, str(error), letters_from=state.letters_from)
+            for state in self.behind.values():
+                if state.bucket.learns_from == batch.bucket and state.stamp <= record.offset < stop:
+                    try:
+                        self._wait(state, record, batch)
+                    except ValueError as error:
+                        self._refuse(record, str(error), letters_from=state.letters_from)
         for state in self.behind.values():
             self._learn(state)
             if state.stamp < stop:
@@ -129,6 +134,9 @@ class PartitionLearner:
         if record.value is None:
             raise ValueError("the record is empty; a sample batch was expected")
         batch: SampleBatch = decode(record.value, SampleBatch)
+        for shadow in self._shadows.get(batch.bucket, ()):
+            if shadow in self.states and record.offset >= self.states[shadow].stamp:
+                self.states[shadow].waiting.append((record, batch))
         state = self.states.get(batch.bucket)
         if state is None and batch.bucket in self.buckets:
             return  # learned when it catches up, or when its settings are mended
@@ -166,7 +174,8 @@ class PartitionLearner:
         if refused:
             bad = some_lists(batch, list(refused))
             reason = f"{len(refused)} of {lists} lists, the first since {next(iter(refused.values()))}"
-            self._refuse(record._replace(value=encode(bad)), reason, letters_from=state.letters_from)
+            if state.bucket.host is None:  # what a shadow alone cannot learn is no list that was lost
+                self._refuse(record._replace(value=encode(bad)), reason, letters_from=state.letters_from)
             batch = some_lists(batch, [number for number in range(lists) if number not in refused])
         if batch.impression_ids:
             self._count(state, len(batch.impression_ids), len(batch.positions))
@@ -176,6 +185,8 @@ class PartitionLearner:
         if self.behind.get(state.bucket.name) is state:
             self.counts.relearned += lists
             return
+        if state.bucket.host is not None:
+            return  # its host has counted them
         self.counts.lists += lists
         self.counts.rows += rows
 

@@ -4,6 +4,7 @@ from streams.offline.day_one_report import DayOneRow, day_one_chart, day_one_gri
 from streams.offline.encoder_training import train_on_pairs
 from streams.offline.fit_view import run_fit
 from streams.offline.heat_map import svg_map
+from streams.offline.judge import judge
 from streams.offline.judge_view import (
     EvaluationRequest,
     chosen_estimators,
@@ -13,6 +14,7 @@ from streams.offline.judge_view import (
 )
 from streams.offline.logs import LogError, Logs, read_logs
 from streams.offline.own_logs import ListChoice, read_own_logs
+from streams.offline.policy import replay
 from streams.offline.what_if import what_if
 
 __all__ = [
@@ -27,8 +29,10 @@ __all__ = [
     "day_one_table",
     "evaluate_policy",
     "evaluation_json",
+    "judge",
     "read_logs",
     "read_own_logs",
+    "replay",
     "run_fit",
     "show_evaluation",
     "svg_map",

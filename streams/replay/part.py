@@ -37,15 +37,21 @@ class Part:
     done: bool = False
 
     def learn(self, batch: SampleBatch, buckets: Mapping[str, Bucket]) -> None:
-        """Learn a batch, unless its bucket is left out; lists that do not fit are refused, as the learner does live."""
-        model = self.models.get(batch.bucket)
-        if model is None:
+        """Learn a batch in its bucket, unless that is left out, and in its shadows.
+
+        Lists that do not fit are refused, as the learner does live; what a shadow refuses is not counted, as there.
+        """
+        for name, model in self.models.items():
+            if buckets[name].host == batch.bucket:
+                learn_lists(model, batch)
+        own = self.models.get(batch.bucket)
+        if own is None:
             return
         dim = buckets[batch.bucket].dim
-        if batch.dim != dim and model.dim:
+        if batch.dim != dim and own.dim:
             self.refuse(f"contexts have {batch.dim} features, bucket {batch.bucket!r} has {dim}")
             return
-        refused = learn_lists(model, batch)
+        refused = learn_lists(own, batch)
         for reason in refused.values():
             self.refuse(reason)
         learned = np.ones(len(batch.impression_ids), np.bool_)

@@ -56,7 +56,7 @@ def check_log(settings: Settings, plan: RolloutPlan, *, truncated: bool) -> list
     """Refuse a samples log that has lost its beginning, unless told; return what should be said then."""
     serving = plan.serving
     with closing(open_source("kafka", settings)) as logs:
-        home = partition_of(serving.bucket, logs.partitions("samples"))
+        home = partition_of(settings.buckets[serving.bucket].learns_from, logs.partitions("samples"))
         first, _ = logs.bounds("samples", home)
         other_topic = logs.topic_id("samples") != serving.samples_topic_id
     if other_topic or home != serving.samples_partition:

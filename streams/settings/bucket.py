@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,7 @@ class Bucket:
     epoch: int = 1
     weight: float = 1.0  # its share of the users, in proportion to the others of its namespace
     namespace: str = ""  # the experiment it takes part in; users are split anew in each
+    host: str | None = None  # a shadow serves nobody: it learns from the samples of this bucket, with sums of its own
     policy: str = "best"  # or plackett-luce: lists drawn from the scores, with known chances
     temperature: float = 0.05  # of plackett-luce, in clicks per look: the larger, the more is left to chance
     shortlist: int = 0  # only so many of the best can be drawn; 0: all candidates
@@ -104,6 +106,27 @@ class Bucket:
             random=random_of(impression_id),
             shortlist=0 if lot else self.shortlist,
         )
+
+    @property
+    def learns_from(self) -> str:
+        """The bucket whose samples it learns: its own, or its host's."""
+        return self.host or self.name
+
+    def check_host(self, buckets: Mapping[str, Bucket]) -> None:
+        """Refuse a shadow that would serve, or whose host's lists it could not learn."""
+        if self.host is None:
+            return
+        at, host = f"buckets.{self.name}.", buckets.get(self.host)
+        if host is None or host.host is not None:
+            raise SettingsError(at + "host", self.host, "must be another bucket, one that is no shadow itself")
+        if self.weight != 0:
+            raise SettingsError(at + "weight", self.weight, "a shadow serves nobody: weight = 0")
+        if self.dim != host.dim and self.algorithm not in CONTEXT_FREE:
+            raise SettingsError(at + "dim", self.dim, f"must be that of its host {host.name}, {host.dim}")
+        if self.positions < host.positions:
+            raise SettingsError(
+                at + "positions", self.positions, f"must be at least those of its host {host.name}, {host.positions}"
+            )
 
     def model(self) -> Bandit:
         """Return a fresh learner of this bucket, without any samples."""

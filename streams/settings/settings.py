@@ -88,6 +88,7 @@ class Settings:
         for name, bucket in self.buckets.items():
             if bucket.name != name:
                 raise SettingsError(f"buckets.{name}", bucket.name, f"must be a bucket called {name}")
+            bucket.check_host(self.buckets)
         self.split.check_buckets(self.buckets)
         for key in PATHS:
             check_file(key, getattr(self, key))

@@ -10,19 +10,19 @@ START_MS = 1_700_000_000_000 // 60_000 * 60_000
 K = 3
 
 
-def batch_of(bucket, users, minutes, clicks, *, signs=None, split="s1", first=0):
+def batch_of(bucket, users, minutes, clicks, *, signs=None, split="s1", first=0, items=None, contexts=None):
     """Return a batch of one list per user: clicks is (lists, positions) of 0 and 1, minutes count from START_MS."""
     clicks = np.asarray(clicks)
     lists, deep = clicks.shape
     last = np.maximum.accumulate(np.where(clicks > 0, np.arange(1, deep + 1), 0), axis=1)
     return SampleBatch(
         bucket=bucket,
-        dim=1,
-        items=np.zeros(lists * deep, "<i8").tobytes(),
+        dim=1 if contexts is None else contexts.shape[2],
+        items=(np.zeros(lists * deep) if items is None else items).astype("<i8").tobytes(),
         positions=np.tile(np.arange(1, deep + 1, dtype="u1"), lists).tobytes(),
         last_clicks=np.hstack((np.zeros((lists, 1), "u1"), last[:, :-1].astype("u1"))).tobytes(),
         rewards=clicks.astype("<f8").tobytes(),
-        contexts=np.zeros(lists * deep, "<f4").tobytes(),
+        contexts=(np.zeros(lists * deep) if contexts is None else contexts).astype("<f4").tobytes(),
         impression_ids=[f"{bucket}-{first + number}" for number in range(lists)],
         sizes=np.full(lists, deep, "u1").tobytes(),
         signs=(np.ones(lists) if signs is None else np.asarray(signs)).astype("i1").tobytes(),

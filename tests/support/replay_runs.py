@@ -33,7 +33,7 @@ SETTINGS = Settings(
 LISTS = 900
 
 
-def play(path: Path, partitions: int) -> list[Snapshot]:
+def play(path: Path, partitions: int, settings: Settings = SETTINGS) -> list[Snapshot]:
     """Run in steps of 5 s, late, repeated, early and misplaced events among them; return every snapshot."""
     ticks, choose = count(START, 50), random.Random(1)
     events = []
@@ -48,7 +48,7 @@ def play(path: Path, partitions: int) -> list[Snapshot]:
     for at, event in sorted(events, key=lambda pair: pair[0]):
         steps.setdefault(-(-at // 5_000) * 5_000, []).append(event)
     snapshots = []
-    with Embedded(path, SETTINGS, partitions=partitions) as loop:
+    with Embedded(path, settings, partitions=partitions) as loop:
         for at_ms, group in sorted(steps.items()):
             loop.append(group, at_ms=at_ms)
             snapshots += loop.step(at_ms)

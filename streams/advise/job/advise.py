@@ -58,7 +58,7 @@ def advise(source: LogSource, settings: Settings, *, where: str) -> Advice:
     )
     for name, bucket in settings.buckets.items():
         try:
-            logs, _ = read_own_logs(source, settings, ListChoice(buckets=(name,)))
+            logs, _ = read_own_logs(source, settings, ListChoice(buckets=(name,), truncated=True))
         except LogError as error:
             notes.append(str(error))
             continue

@@ -15,6 +15,7 @@ from streams.compare.chosen import choice_of
 from streams.compare.comparison import BucketComparison, compare
 from streams.compare.job.follow import SampleFollower
 from streams.compare.job.metrics import comparison_metrics
+from streams.compare.job.shadows import judged_shadows
 from streams.compare.look import CompareChoice
 from streams.compare.report import report_page
 from streams.compare.view import comparison_json, comparison_view
@@ -52,7 +53,9 @@ def show_comparison(
         for look in count(1):
             follower.read()
             found = compare(follower.sums, follower.losses, choice_of(settings, choice, follower.sums))
-            found = replace(found, notes=[*found.notes, *follower.notes.values()], open=open_lists(source))
+            shadows, more = judged_shadows(source, settings)
+            notes = [*found.notes, *follower.notes.values(), *more]
+            found = replace(found, notes=notes, open=open_lists(source), shadows=shadows)
             code = exit_code(found)
             if report is not None:
                 replace_file(report, report_page(found).encode())

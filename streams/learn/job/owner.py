@@ -98,7 +98,11 @@ class PartitionOwner:
     def buckets(self, partitions: int) -> dict[str, Bucket]:
         """Return the buckets whose samples are on this partition."""
         buckets = self.store.settings.buckets
-        return {name: bucket for name, bucket in buckets.items() if partition_of(name, partitions) == self.partition}
+        return {
+            name: bucket
+            for name, bucket in buckets.items()
+            if partition_of(bucket.learns_from, partitions) == self.partition
+        }
 
     def _check_bounds(self, at: Progress, start: int, end: int) -> None:
         if at.next_offset > end:

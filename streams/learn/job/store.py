@@ -104,7 +104,7 @@ class Store:
         log, known = self.log(), self.read()
         held: dict[str, str] = {}
         for name, bucket in self.settings.buckets.items():
-            home = replace(log, partition=partition_of(name, log.partitions))
+            home = replace(log, partition=partition_of(bucket.learns_from, log.partitions))
             held |= PartitionLearner({name: bucket}, home, known).held
         if held and len(held) == len(self.settings.buckets):
             raise ConfigChanged("; ".join(held.values()))

@@ -33,7 +33,8 @@ def version_of(plan: ReplayPlan, bucket: str) -> Version:
 
 
 def _home(plan: ReplayPlan, bucket: str) -> int:
-    return partition_of(bucket, 1 + max(number for _, number in plan.ranges)) if plan.topics == ("samples",) else 0
+    source = plan.buckets[bucket].learns_from
+    return partition_of(source, 1 + max(number for _, number in plan.ranges)) if plan.topics == ("samples",) else 0
 
 
 def snapshots_of(replayed: Replayed, *, now_ms: int) -> list[Snapshot]:

@@ -70,7 +70,7 @@ def rebuild(
         raise ReplayError(
             f"no bucket {wanted.bucket!r} in the settings; there: {', '.join(settings.buckets) or 'none'}"
         )
-    partition = partition_of(wanted.bucket, source.partitions("samples"))
+    partition = partition_of(settings.buckets[wanted.bucket].learns_from, source.partitions("samples"))
     found = find(source, wanted)
     rollout = rollouts_on(source).get(wanted.bucket)
     bucket = in_force(settings.buckets[wanted.bucket], rollout)
