@@ -18,7 +18,7 @@ from streams.advise.job.recent import RecentLog
 from streams.commands.main import cli
 from streams.embedded.job import Embedded
 from streams.logs import Archive, ArchiveSource, LogBlock, LogRecord, LogWriter
-from streams.settings import Bucket, Settings
+from streams.settings import Bucket, Settings, SettingsError
 
 START = 1_700_000_000_000
 NORMAL_95, NORMAL_999 = 1.6449, 3.0902
@@ -186,6 +186,20 @@ def test_advice_on_a_directory_with_its_metrics(directory, tmp_path, capsys):
     assert "added staleness" in text
 
 
+def test_only_what_is_recent_is_read(directory):
+    folder, settings = directory
+    source = ArchiveSource(Archive(folder))
+    whole, recent = (advise(RecentLog(source, since), settings, where="logs") for since in (None, START + 60_000))
+    assert whole.browsing["b"].newest is not None
+    assert recent.browsing["b"].newest is None, "some thousand lists are too few"
+    assert recent.rounding["b"].worth
+    assert 500 < recent.delays.clicks < whole.delays.clicks
+    assert recent.notes == []
+
+
 def test_without_buckets_or_logs_the_command_says_what_it_needs(tmp_path):
-    result = CliRunner().invoke(cli, ["advise", str(tmp_path), "--config", str(tmp_path / "none.toml")])
-    assert result.exit_code != 0
+    file = tmp_path / "glimpse.toml"
+    file.write_text("wait_s = 5")
+    result = CliRunner().invoke(cli, ["advise", str(tmp_path), "--config", str(file)])
+    assert isinstance(result.exception, SettingsError)
+    assert "describe at least one" in str(result.exception)
