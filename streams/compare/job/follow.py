@@ -47,7 +47,7 @@ class SampleFollower:
                 else:
                     for record in records:
                         self._add(record.value or b"")
-            self._next[topic, partition] = stop
+                self._next[topic, partition] = block.next_offset  # should the source go away now, nothing counts twice
         return taken
 
     def _add(self, value: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -51,7 +52,14 @@ def show_comparison(
     with closing(open_source(place, settings)) as source, in_place or nullcontext():
         follower = SampleFollower(source)
         for look in count(1):
-            follower.read()
+            try:
+                follower.read()
+            except SourceAway as error:
+                if look == 1:
+                    raise
+                print(f"{error}; this goes on when it is back", file=sys.stderr, flush=True)
+                time.sleep(every_s)
+                continue
             found = compare(follower.sums, follower.losses, choice_of(settings, choice, follower.sums))
             shadows, more = judged_shadows(source, settings)
             notes = [*found.notes, *follower.notes.values(), *more]

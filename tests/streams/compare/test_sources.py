@@ -16,7 +16,7 @@ from streams.compare import CompareChoice, compare
 from streams.compare.job import SampleFollower, show_comparison
 from streams.embedded.job import Embedded
 from streams.events.job.produce import simulated_events
-from streams.logs import Archive
+from streams.logs import Archive, ArchiveSource, SourceAway
 from streams.logs.job import copy, open_source, restore
 from streams.split import Split
 
@@ -118,3 +118,28 @@ def test_exit_codes(directory, tmp_path, arguments, code, words):
     result = CliRunner().invoke(cli, ["compare", *(places.get(each, each) for each in arguments)])
     assert result.exit_code == code, result.output
     assert words in " ".join(result.output.split())
+
+
+class Fails(ArchiveSource):
+    """A source that goes away in the middle of its second reading, once."""
+
+    def read(self, topic, partition, start, stop):
+        for number, block in enumerate(super().read(topic, partition, start, stop)):
+            if topic == "samples" and number == 1 and not self.failed:
+                self.failed = True
+                raise SourceAway("away")
+            yield block
+
+    failed = False
+
+
+def test_a_source_that_goes_away_in_between_is_read_on_and_nothing_counts_twice(directory):
+    source, whole = Fails(Archive(directory)), SampleFollower(ArchiveSource(Archive(directory)))
+    follower = SampleFollower(source)
+    with pytest.raises(SourceAway):
+        follower.read()
+    follower.read()
+    whole.read()
+    assert compare(follower.sums, follower.losses, CompareChoice()) == compare(
+        whole.sums, whole.losses, CompareChoice()
+    )

@@ -1,18 +1,22 @@
 """A shadow learns its host's samples beside it, with sums of its own, and nobody notices."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 from published import after
 from replay_runs import SETTINGS, play
-from sample_batches import all_algorithms, make_batch
+from sample_batches import SampleWriter, all_algorithms, make_batch
 
 from schemas.codec import encode
 from streams.broker import partition_of
 from streams.learn import Durable, PartitionLearner, SamplesPartition
+from streams.learn.job.owner import PartitionOwner
+from streams.learn.job.store import Store
 from streams.logs import Archive, ArchiveSource, LogRecord
+from streams.logs.job import KafkaSource
 from streams.parameters import DirectoryParameters
-from streams.replay import plan_of
+from streams.replay import live_snapshots, plan_of
 from streams.replay.job import replay
 from streams.settings import Bucket, Settings, SettingsError
 
@@ -101,3 +105,28 @@ WRONG = {
 def test_a_shadow_that_could_not_learn_is_refused(change, words):
     with pytest.raises(SettingsError, match=words):
         Settings(buckets=BUCKETS | {"shadow": replace(SHADOW, **change)})
+
+
+def test_on_kafka_the_owner_of_the_hosts_partition_learns_and_publishes_the_shadow(settings_for):
+    settings = settings_for(partitions=4, buckets=BOTH)
+    writer = SampleWriter(replace(settings, buckets=BUCKETS))
+    for _ in range(3):
+        writer.write()
+    home = partition_of("ubm", 4)
+    first, second = (PartitionOwner(Store(settings), home) for _ in range(2))
+    assert "shadow" in first.restore().states
+    with closing(KafkaSource(settings)) as source:
+        records = [
+            record
+            for block in source.read("samples", home, *source.bounds("samples", home))
+            for record in block.records()
+        ]
+        first.learn(records)
+        found = live_snapshots(source)
+    assert found["shadow"].sha256 == of_host([record for record in records if record.key == b"ubm"], SHADOW)
+    assert found["shadow"].samples_partition == home
+    assert found["ubm"].sha256 == writer.hashes()["ubm"]
+    assert second.restore().states["shadow"].model.sha256() == found["shadow"].sha256
+    for owner in (first, second):
+        owner.drop()
+    writer.close()
