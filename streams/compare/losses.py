@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, DeadLetter, SampleBatch
-from streams.compare.columns import MINUTE_MS, Arm, ArmSums, list_as_user, users_of
+from streams.compare.columns import COMPACT_AT, MINUTE_MS, Arm, ArmSums, list_as_user, users_of
 from streams.compare.user_sample import UserSample
 from streams.logs import LogRecord, letter_of
 
@@ -33,6 +33,7 @@ class LostClicks:
         self._numbers: list[Arm] = []
         self._known = _Places.none()
         self._heard: list[_Places] = []
+        self._unsettled = 0
         self._waiting: list[tuple[int, int]] = []  # hash of the list's id, and when it was clicked
 
     def add_lists(self, batch: SampleBatch) -> None:
@@ -50,6 +51,9 @@ class LostClicks:
                 np.full(len(users), self._numbers.index(arm), np.int16),
             )
         )
+        self._unsettled += len(users)
+        if self._unsettled >= COMPACT_AT:
+            self._match()
 
     def add_late(self, records: Iterable[LogRecord]) -> None:
         """Take records of ``late-clicks``."""
@@ -72,21 +76,34 @@ class LostClicks:
         self._waiting.append((hash(click.impression_id), click.clicked_at_ms // MINUTE_MS))
 
     def settle(self) -> None:
-        """Give every click whose list is known to its arm; the others wait for a day of lists."""
-        self._known = _Places.joined([self._known, *self._heard])
-        self._heard = []
-        newest = int(self._known.minute.max(initial=0))
+        """Give every click whose list is known to its arm; when all there is was read, the others wait for a day."""
+        self._match()
         if self._waiting and len(self._known.name):
-            names, minutes = np.array(self._waiting, np.int64).T
-            at = np.minimum(np.searchsorted(self._known.name, names), len(self._known.name) - 1)
-            found = self._known.name[at] == names
+            oldest = int(self._newest().min()) - REMEMBERED_MINUTES
+            self._waiting = [one for one in self._waiting if one[1] > oldest]
+
+    def _match(self) -> None:
+        known = self._known = _Places.joined([self._known, *self._heard])
+        self._heard, self._unsettled = [], 0
+        if not len(known.name):
+            return
+        if self._waiting:
+            names = np.array([name for name, _ in self._waiting], np.int64)
+            at = np.minimum(np.searchsorted(known.name, names), len(known.name) - 1)
+            found = known.name[at] == names
             for number, arm in enumerate(self._numbers):
-                mine = at[found & (self._known.arm[at] == number)]
-                shown_ms = self._known.minute[mine].astype(np.int64) * MINUTE_MS
-                self.arms[arm].add(self._known.user[mine], shown_ms, np.ones((len(mine), 1), np.int64))
-            waits = ~found & (minutes > newest - REMEMBERED_MINUTES)
-            self._waiting = list(zip(names[waits].tolist(), minutes[waits].tolist(), strict=True))
-        self._known = self._known.some(self._known.minute > newest - REMEMBERED_MINUTES)
+                mine = at[found & (known.arm[at] == number)]
+                shown_ms = known.minute[mine].astype(np.int64) * MINUTE_MS
+                self.arms[arm].add(known.user[mine], shown_ms, np.ones((len(mine), 1), np.int64))
+            self._waiting = [one for one, there in zip(self._waiting, found.tolist(), strict=True) if not there]
+        # by arm: buckets lie on different partitions, of which one may be read to its end before another begins
+        recent = known.minute > self._newest()[known.arm] - REMEMBERED_MINUTES
+        self._known = known.some(recent & self._sample.has(known.user))
+
+    def _newest(self) -> NDArray[np.int32]:
+        newest = np.zeros(len(self._numbers), np.int32)
+        np.maximum.at(newest, self._known.arm, self._known.minute)
+        return newest
 
 
 class _Places:

@@ -194,6 +194,24 @@ def test_clicks_in_dead_letters_are_lost_ones_and_those_of_unknown_lists_nobodys
     assert again.lost_clicks == 1, "a second look counts none of them twice"
 
 
+def test_lost_clicks_find_lists_of_days_of_partitions_that_are_read_one_after_the_other(monkeypatch):
+    monkeypatch.setattr("streams.compare.losses.COMPACT_AT", 500)
+    days = [
+        batch_of(name, np.arange(1, 501) + shift, np.full(500, 1440 * day), np.ones((500, 3)), first=500 * day)
+        for name, shift in (("old", 0), ("new", 10**6))
+        for day in range(6)
+    ]
+    losses, sums = LostClicks(), ListSums()
+    lost = [click for batch in days for click in late(batch, 0.1)]
+    losses.add_late([LogRecord(0, 0, None, encode(click)) for click in lost])
+    for batch in days:
+        sums.add(batch)
+        losses.add_lists(batch)
+    found = compare(sums, losses, EQUAL)
+    assert {one.bucket: one.lost_clicks for one in found.buckets} == {"old": 300, "new": 300}
+    assert not found.join_rate["alarm"]
+
+
 def test_the_newest_split_is_compared_unless_another_is_asked_for():
     before = [traffic(name, lists=300, chance=0.2, seed=1, split="a") for name in ("old", "new")]
     now = [
