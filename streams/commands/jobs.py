@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -32,9 +33,11 @@ Anew = Annotated[
 @contextmanager
 def ends_well_when_told() -> Iterator[None]:
     """End with 0 on SIGTERM, also before the job listens to it, when there is nothing to end, and after that."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    yield
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends anyway; Python would give a handler's default back before
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    try:
+        yield
+    finally:  # it ends anyway; Python would give a handler's default back before
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 @commands.command()

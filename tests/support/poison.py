@@ -22,7 +22,7 @@ from streams.settings import Topics
 K, DIM = 12, 10
 RECORD_BYTES = 1_000_000  # about what a broker takes
 COMPRESSED_BYTES = 4 << 20  # it looks at what is left of them
-LARGE_EVERY = 200  # each so-manieth is as large as that
+LARGE_EVERY = 500  # each so-manieth is as large as that
 NEED_A_LIST = (  # called twice, before them
     "has other content than at offset",
     "position 13 is beyond the list of 12",
