@@ -83,11 +83,10 @@ def drawn_log(scores, temperature, lists, random):
 
 
 ATTRACTION = np.array([0.9, 0.2, 0.3, 0.7, 0.5])  # not what the logging policy believes
-LOGGING = {"plackett-luce": (SCORES, 0.15), "by lot": (np.zeros(5), 1.0)}
+LOGGING = {"plackett-luce, CTR_sum": (SCORES, 0.15, "sum"), "by lot, CTR_set": (np.zeros(5), 1.0, "set")}
 
 
-@pytest.mark.parametrize("scores, temperature", LOGGING.values(), ids=LOGGING)
-@pytest.mark.parametrize("metric", ["sum", "set"])
+@pytest.mark.parametrize("scores, temperature, metric", LOGGING.values(), ids=LOGGING)
 def test_ips_on_a_drawn_log_is_unbiased_for_another_policy(scores, temperature, metric):
     lists = np.array(list(permutations(range(5), 3)))
     chance = np.array([chance_by_hand(ATTRACTION, rows, 0.3).prod() for rows in lists])
