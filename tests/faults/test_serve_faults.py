@@ -92,4 +92,11 @@ def test_lists_are_ranked_with_the_last_good_snapshot_while_redis_is_away_or_wro
         assert 'glimpse_ranker_refused_total{bucket="main"}' in client.get("/metrics").found
         put(snapshot(9))
         until(lambda: version() == [1, 9])
+        store.kill()
+        with serving(settings, catalogue=tmp_path / "shop.npz", refresh_s=0.05) as late:  # nobody knows what there is
+            client = Client(late)
+            assert client.post("/rank", {"user": "u"}).found["version"] == [0, -1]
+            assert client.get("/readyz")[:2] == (503, "no answer yet where the snapshots of main are\n")
+            store.start()
+            until(lambda: client.get("/readyz").status == 200)
     parameters.close()
