@@ -44,7 +44,7 @@ def compare(
         Path | None, typer.Option(help="Write alarms and lifts for Prometheus' textfile collector.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON per look.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C or a guardrail.")] = False,
     every: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks.")] = 60.0,
     config: Config = None,
 ) -> None:

@@ -44,7 +44,7 @@ def show_comparison(
 ) -> int:
     """Compare what is logged at ``place``, and return 0 if all is well, 1 for an alarm, 3 for a bucket to stop.
 
-    While watching, each look reads only what was added; ``rounds`` ends it after so many looks.
+    While watching, each look reads only what was added; a bucket to stop ends it, or so many ``rounds``.
     """
     console = console or Console()
     code = FINE
@@ -75,7 +75,7 @@ def show_comparison(
                 in_place.update(comparison_view(found, positions=positions), refresh=True)
             else:
                 console.print(comparison_view(found, positions=positions), highlight=False)
-            if not watch or look == rounds:
+            if not watch or look == rounds or code == STOP:
                 return code
             time.sleep(every_s)
     return code

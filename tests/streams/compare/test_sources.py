@@ -6,17 +6,19 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
+from compared_lists import traffic
 from replay_runs import SETTINGS, START
 from rich.console import Console
 from typer.testing import CliRunner
 
+from schemas.codec import encode
 from schemas.records import Impression
 from streams.commands.main import cli
 from streams.compare import CompareChoice, compare
 from streams.compare.job import SampleFollower, show_comparison
 from streams.embedded.job import Embedded
 from streams.events.job.produce import simulated_events
-from streams.logs import Archive, ArchiveSource, SourceAway
+from streams.logs import Archive, ArchiveSource, LogBlock, LogRecord, LogWriter, SourceAway
 from streams.logs.job import copy, open_source, restore
 from streams.split import Split
 
@@ -100,6 +102,19 @@ def test_the_command_shows_writes_and_watches(directory, tmp_path, capsys):
     console = Console(width=80, record=True)
     show_comparison(str(directory), SETTINGS, CompareChoice(), positions=True, console=console)
     assert "CTR by position" in console.export_text()
+
+
+def test_a_guardrail_ends_the_watching(tmp_path):
+    archive = Archive(tmp_path)
+    archive.add_topic("samples", partitions=1)
+    batches = [
+        traffic(name, lists=6_000, chance=chance, seed=1, split="") for name, chance in (("cm", 0.3), ("ubm", 0.2))
+    ]
+    LogWriter(archive.log("samples", 0)).append(
+        LogBlock.of([LogRecord(offset, 0, b"", encode(batch)) for offset, batch in enumerate(batches)])
+    )
+    choice = CompareChoice(control="cm")
+    assert show_comparison(str(tmp_path), SETTINGS, choice, watch=True, every_s=0, console=Console()) == 3
 
 
 CASES = {
