@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from learner.encoder import Encoder, Half
+from learner.samples import NO_ITEM
 from streams.rank.recipe import CODE, Recipe
 from streams.rank.seen import CodedItems, MappedItems, SeenItems
 
@@ -81,6 +82,8 @@ class Catalogue:
         self._users, self._user_part = {user: row for row, user in enumerate(users)}, user_part
         self._order = np.argsort(self.items, kind="stable")
         self._sorted = self.items[self._order]
+        if self._sorted[0] == NO_ITEM:
+            raise CatalogueError(f"item {NO_ITEM} stands for no item; take another id")
         if np.any(twice := np.diff(self._sorted) == 0):
             raise CatalogueError(f"item {self._sorted[1:][twice][0]} is there twice")
         self._tagged = {name: _by_value(name, values, len(ids)) for name, values in (tags or {}).items()}

@@ -50,7 +50,7 @@ def choose(
     if size > bucket.positions:
         raise RequestError(f"size {size} is more than the {bucket.positions} positions of bucket {bucket.name!r}")
     if request.items is not None and request.contexts is not None:
-        contexts = request.contexts if bucket.dim else np.empty((len(request.items), 0))
+        contexts = _given(request.contexts, bucket)
         if not len(contexts):
             picked = NOTHING
         elif bucket.draws(request.explore):
@@ -102,6 +102,17 @@ def _held(
     if picked.propensities is not None and rows is not None:
         drawn_from = _bounded(catalogue.items[rows], np.empty((len(rows), 0)))  # contexts are the catalogue's
     return Choice(catalogue.items[picked.rows], contexts, known, picked.propensities, drawn_from)
+
+
+def _given(contexts: NDArray[np.float64], bucket: Bucket) -> NDArray[np.float64]:
+    """Return contexts that came with a request, if the bucket learns from such; one without contexts needs none."""
+    if not bucket.dim:
+        return np.empty((len(contexts), 0))
+    if contexts.shape[1] != bucket.dim:
+        raise RequestError(f"contexts have {contexts.shape[1]} numbers; bucket {bucket.name!r} wants {bucket.dim}")
+    if np.abs(contexts).max(initial=0.0) > bucket.context_scale:
+        raise RequestError(f"contexts reach beyond ±{bucket.context_scale:g}, the context_scale of {bucket.name!r}")
+    return contexts
 
 
 def _bounded(items: NDArray[np.int64], contexts: NDArray[np.float64]) -> Candidates | None:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from learner.samples import NO_ITEM
+
 EXPLORE = {"on": 1.0, "off": 0.0}
 KEYS = ("user", "session", "size", "candidates", "user_features", "explore", "namespace", "bucket_before")
 CANDIDATE_KEYS = ("items", "contexts", "tags", "without")
@@ -50,6 +52,8 @@ def rank_request(found: Any) -> RankRequest:
         raise RequestError('candidates is an object such as {"items": [7, 9], "contexts": [[0.5], [0.1]]}')
     _only(candidates, CANDIDATE_KEYS, "candidates")
     items = _ids("candidates.items", candidates.get("items"))
+    if items is not None and (NO_ITEM in items or len(np.unique(items)) < len(items)):
+        raise RequestError(f"candidates.items must name each item once, and none {NO_ITEM}, which stands for no item")
     contexts = _floats("candidates.contexts", candidates.get("contexts"), axes=2)
     tags = _tags(candidates.get("tags") or {})
     if contexts is not None and (items is None or len(items) != len(contexts)):

@@ -48,7 +48,12 @@ def test_candidates_may_be_given_filtered_or_named(settings_for, tmp_path):
         contexts = np.eye(10)[:3] * [[0.1], [0.9], [0.5]]
         assert items(items=[3, 5, 9], contexts=contexts.tolist()) == [5, 9, 3]  # by width: nothing is learned yet
         assert items(items=[4000]) == (404, "the catalogue has no item 4000")
-        assert items(items=[3], contexts=[[0.1]]) == (400, "candidates must have 10 columns, got shape (1, 1)")
+        assert items(items=[3], contexts=[[0.1]]) == (400, "contexts have 1 numbers; bucket 'c2ucb' wants 10")
+        assert items(items=[3], contexts=[[2.0] * 10]) == (
+            400,
+            "contexts reach beyond ±1, the context_scale of 'c2ucb'",
+        )
+        assert items(items=[3, 3])[0] == 400
         assert items(shelf=3)[0] == 400
 
 
