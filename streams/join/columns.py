@@ -1,7 +1,8 @@
 """The open lists of one bucket in columns: their rows with all clicks so far.
 
-A list costs its contexts (4 d bytes a position), item ids and rewards (8 bytes each a position), 76 bytes in other
-columns, and in the join its id and a dictionary entry. Slots are reused, and columns grow in place by a fixed step.
+A list costs its contexts (4 d bytes a position), item ids and, once it is clicked, rewards (8 bytes each a position),
+80 bytes in other columns, and in the join its id and a dictionary entry. Slots are reused, and columns grow in place by
+a fixed step.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from numpy.typing import NDArray
 from learner.browsing import previous_click
 from schemas.impression_columns import ImpressionColumns
 from streams.join.batches import ListNote, Lists
+from streams.join.reward_rows import NO_CLICK, RewardRows
 from streams.join.timer_wheel import Slots, TimerWheel
 
 NONE = np.iinfo(np.int64).max  # the offset of nothing: larger than any, so that a minimum passes over it
-NO_CLICK = -1.0
 _FIRST, _STEP = 64, 16_384  # slots at first, and added at most at once
 _FEW, _ROOMY = 1_024, 4  # slots that are never given back, and times as many as lists are
 _COLUMNS = (
-    *("items", "contexts", "rewards", "shown_at", "held_ms", "offset", "size", "extent", "rendered", "session"),
+    *("items", "contexts", "reward_row", "shown_at", "held_ms", "offset", "size", "extent", "rendered", "session"),
     *("epoch", "ranked_by", "emitted", "first_click", "last_click"),
 )
 _OBJECTS = ("ids", "notes")
@@ -38,7 +39,7 @@ class BucketColumns:
         self.positions, self.dim = positions, dim
         self.items = np.empty((0, positions), np.int64)
         self.contexts = np.empty((0, positions, dim), np.float32)
-        self.rewards = np.empty((0, positions), np.float64)  # raw, NO_CLICK where nobody clicked
+        self.reward_row = np.empty(0, np.int32)  # 0 while nobody has clicked
         self.ids = np.empty(0, np.object_)
         self.notes = np.empty(0, np.object_)  # a ListNote where an impression says more than its rows, else None
         self.shown_at = np.empty(0, np.int64)
@@ -53,6 +54,7 @@ class BucketColumns:
         self.emitted = np.empty(0, np.bool_)
         self.first_click = np.empty(0, np.int64)  # lowest offset of a click in it
         self.last_click = np.empty(0, np.int64)  # highest offset of a click that it decided, -1 for none
+        self._rewards = RewardRows(positions=positions)
         self.to_close = TimerWheel(cell_ms=cell_ms)
         self.to_forget = TimerWheel(cell_ms=cell_ms)
         self._free, self._free_slots = np.empty(0, np.int32), 0  # a stack, and its height
@@ -96,6 +98,8 @@ class BucketColumns:
             column: NDArray[Any] = getattr(self, name)
             column[: len(kept)] = column[kept]
         self._resize(len(kept))
+        clicked = np.flatnonzero(self.reward_row)
+        self.reward_row[clicked] = self._rewards.compact(self.reward_row[clicked])
         self._free_slots = 0
         for wheel in (self.to_close, self.to_forget):
             wheel.rename(moved)
@@ -120,7 +124,7 @@ class BucketColumns:
             numbers, places = np.nonzero(np.arange(self.positions) < size[:, None])
             self.items[slots[numbers], places] = lists.items
             self.contexts[slots[numbers], places] = lists.contexts.reshape(len(numbers), self.dim)
-        self.rewards[slots] = NO_CLICK
+        self.reward_row[slots] = 0
         self.ids[slots] = lists.ids
         if any(notes):  # slots are given back without
             for slot, note in zip(slots.tolist(), notes, strict=True):  # numpy would take a tuple apart
@@ -136,6 +140,8 @@ class BucketColumns:
     def release(self, slots: Slots) -> None:
         """Empty ``slots`` for others to use."""
         self.ids[slots] = self.notes[slots] = None
+        self._rewards.release(self.reward_row[slots])
+        self.reward_row[slots] = 0
         self.offset[slots] = self.first_click[slots] = NONE
         self._free[self._free_slots : self._free_slots + len(slots)] = slots
         self._free_slots += len(slots)
@@ -155,20 +161,25 @@ class BucketColumns:
         whole = tuple(column[slot].item() for column in columns)
         return (*whole, self.notes[slot], self.items[slot, rows].tobytes(), self.contexts[slot, rows].tobytes())
 
+    def reward(self, slots: Slots, positions: Ints) -> NDArray[np.float64]:
+        """Return the reward of a position of each list, NO_CLICK where nobody clicked."""
+        return self._rewards.at(self.reward_row[slots], positions)
+
     def click(self, slots: Slots, positions: Ints, rewards: NDArray[np.float64], offsets: Ints) -> Ints:
         """Note clicks, the largest reward of a position stays; return which were the first on their position."""
-        place = (slots, positions - 1)
-        fresh = np.flatnonzero(self.rewards[place] == NO_CLICK)
+        bare = np.unique(slots[self.reward_row[slots] == 0])
+        self.reward_row[bare] = self._rewards.reserve(len(bare))
+        fresh = np.flatnonzero(self.reward(slots, positions) == NO_CLICK)
         cells = slots[fresh].astype(np.int64) * self.positions + positions[fresh]
         first: Ints = fresh[np.unique(cells, return_index=True)[1]]
-        np.maximum.at(self.rewards, place, rewards)
+        self._rewards.largest(self.reward_row[slots], positions, rewards)
         np.maximum.at(self.extent, slots, positions.astype(np.uint8))
         np.minimum.at(self.first_click, slots, offsets)
         return first
 
     def lists(self, slots: Slots) -> Lists:
         """Return the lists in ``slots`` as they stand: the rows that were rendered or clicked, with last clicks."""
-        size, rewards = self.extent[slots], self.rewards[slots]
+        size, rewards = self.extent[slots], self._rewards.of(self.reward_row[slots])
         np.maximum(rewards, 0.0, out=rewards)
         last_click = previous_click(rewards > 0).astype(np.uint8)
         position = np.broadcast_to(np.arange(1, self.positions + 1, dtype=np.uint8), last_click.shape)

@@ -228,7 +228,7 @@ class OpenLists:
 
     def _take(self, number: int, slots: Slots, clicks: Clicks, indices: Ints) -> None:
         columns, position, reward = self._columns[number], clicks.position[indices], clicks.reward[indices]
-        changed = columns.emitted[slots] & (reward > columns.rewards[slots, position - 1])
+        changed = columns.emitted[slots] & (reward > columns.reward(slots, position))
         corrected = np.unique(slots[changed]) if changed.any() else slots[:0]
         corrected = corrected[np.argsort(columns.offset[corrected])]  # whatever slots they happen to have
         old = columns.lists(corrected)
