@@ -214,3 +214,15 @@ def test_candidates_come_from_the_impressions_of_the_lists(tmp_path):
             assert ids == event.candidate_items_array.tolist()
             np.testing.assert_array_equal(found.candidates.contexts[part], event.candidate_contexts_array)
             assert [found.item_ids[item] for item in found.items[row]] == event.items_array.tolist()
+
+
+def test_the_newest_lists_are_those_that_were_shown_last(logged):
+    loop, _ = logged
+    source = ArchiveSource(Archive.open(loop))
+    every, _ = read_own_logs(source, Settings(**RULES), ListChoice(to_ms=END_MS))
+    some, _ = read_own_logs(source, Settings(**RULES), ListChoice(to_ms=END_MS, newest=20))
+    assert some.names == every.names[-20:]
+    assert [[some.item_ids[item] for item in row if item >= 0] for row in some.items] == [
+        [every.item_ids[item] for item in row if item >= 0] for row in every.items[-20:]
+    ]
+    np.testing.assert_array_equal(some.clicks.sum(axis=1), every.clicks[-20:].sum(axis=1))
