@@ -9,6 +9,8 @@ from streams.demo import Crowdedness, scores, table_of, write_curves
 from streams.demo.scores import columns
 
 SECONDS = 600.0
+# pbm-ucb learns too, but shows everybody the same new items until those lists close: 500 items take it longer than this
+CONTEXTUAL = set(BUCKETS) - {"random", "pbm-ucb"}
 
 
 @pytest.mark.timeout(SECONDS + 300)
@@ -17,11 +19,12 @@ def test_ten_minutes_with_six_buckets(settings_for, redis_url, tmp_path):
     with whole_loop(settings, tmp_path) as loop:
         users = loop.play(Crowdedness(rate=100, seconds=SECONDS, lists=1.0))
         check_everything_counted(loop, users)
-    Console(width=120).print(table_of(scores(users.visits)))
+    found = scores(users.visits)
+    Console(width=120).print(table_of(found))
     print(write_curves(tmp_path / "curves.html", users.visits))
-    clicks = {name: found[len(found) // 2 :] for name, found in columns(users.visits)[0].items()}
-    error = {name: found.std() / np.sqrt(len(found)) for name, found in clicks.items()}
-    for name in set(BUCKETS) - {"random"}:
-        lift = clicks[name].mean() - clicks["random"].mean()
+    clicks = {name: later[len(later) // 2 :] for name, later in columns(users.visits)[0].items()}
+    error = {name: later.std() / np.sqrt(len(later)) for name, later in clicks.items()}
+    for name in CONTEXTUAL:
+        lift = clicks[name].mean() - max(clicks["random"].mean(), clicks["pbm-ucb"].mean())
         assert lift > 5 * np.hypot(error[name], error["random"]), name
-    assert clicks["ubm-linucb"].mean() > clicks["pbm-ucb"].mean()  # contexts tell users apart, items alone do not
+    assert min(found, key=lambda score: score.regret).bucket == "ubm-linucb"
