@@ -52,4 +52,16 @@ class LearnReport:
         newest: dict[str, Version] = {name: snapshot.version for name, snapshot in self._learning.newest.items()}
         named = [f"{name} {version[0]}.{version[1]}" for name, version in sorted(newest.items())]
         left_out = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-        return ", ".join(named[:NAMED]) + left_out or "no snapshot yet"
+        return (", ".join(named[:NAMED]) + left_out or "no snapshot yet") + self._behind_the_head()
+
+    def _behind_the_head(self) -> str:
+        """Return who catches up, and how many offsets that will still be."""
+        found: dict[str, str] = {}
+        for place in list(self._learning.places.values()):
+            learner = place.owner.learner
+            if learner is None:
+                continue
+            for name, state in list(learner.behind.items()):
+                left = learner.next_offset - state.stamp
+                found[name] = f"epoch {state.bucket.epoch} of {name} has {left:,} offsets to go"
+        return "; " + ", ".join(found[name] for name in sorted(found)[:NAMED]) if found else ""

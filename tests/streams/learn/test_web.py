@@ -66,6 +66,8 @@ def test_who_catches_up_and_who_is_held_is_among_the_figures():
     text = LearnHealth(learning, lagging=lambda number: False, assigned=lambda: True).metrics()
     assert 'glimpse_learn_catching_up_offsets{bucket="full"} 7.0' in text
     assert 'glimpse_learn_held{bucket="dcm"} 1.0' in text
+    line = LearnReport(learning, behind=lambda number: 0).line()
+    assert line.endswith("0 records behind; no snapshot yet; epoch 2 of full has 7 offsets to go")
 
 
 def test_alive_is_that_offsets_move_while_there_is_lag():
