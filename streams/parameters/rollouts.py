@@ -80,7 +80,7 @@ def _unpacked(bucket: Bucket, packed: bytes, epoch: int) -> Bucket:
     try:
         told: Mapping[str, Any] = parse_json(packed)
         return replace(bucket, **{name: told[name] for name in CHANGEABLE}, epoch=epoch)
-    except (SettingsError, ValueError, TypeError, KeyError) as error:
+    except (SettingsError, ValueError, TypeError, KeyError, ArithmeticError) as error:
         raise ConfigChanged(
             f"bucket {bucket.name!r} cannot be learned as its rollout (epoch {epoch}) says: {error}; mend the "
             f"settings, or roll out anew: glimpse rollout --bucket {bucket.name}"

@@ -189,6 +189,31 @@ def test_a_rollout_that_does_not_fit_the_settings_holds_its_bucket_alone():
     assert set(learner.states) == {"full"}
 
 
+FULL = '{"algorithm":"ubm-linucb","alpha":null,"ridge":null,"beta":null,"examination":%s}'
+HOSTILE = {
+    "nothing": b"",
+    "no JSON": b"{",
+    "no object": b"[1]",
+    "too little": b"{}",
+    "no table": (FULL % '"x"').encode(),
+    "a ragged table": (FULL % "[[1],[1,2]]").encode(),
+    "numbers beyond all bounds": (FULL % f"[[{'9' * 400}]]").encode(),
+    "no algorithm": (FULL % "null").replace('"ubm-linucb"', "[]").encode(),
+    "no ridge": (FULL % "null").replace('"ridge":null', '"ridge":{}').encode(),
+    "no number": (FULL % "null").replace('"alpha":null', '"alpha":NaN').encode(),
+}
+
+
+@pytest.mark.parametrize("settings", HOSTILE.values(), ids=HOSTILE)
+def test_a_rollout_that_is_none_holds_its_bucket_alone(settings):
+    records = log_of(6)
+    known = first_epoch(records)
+    rollout = replace(rollout_of(BUCKETS["ubm"], None, now_ms=0), settings=settings, epoch=2)
+    learner = PartitionLearner(BUCKETS, LOG, replace(known, rollouts={"ubm": rollout}))
+    assert "cannot be learned as its rollout (epoch 2) says" in learner.held["ubm"]
+    assert set(learner.states) == {"full"}
+
+
 def test_a_rollout_is_in_force_over_settings_of_no_higher_epoch_and_says_so():
     bucket = BUCKETS["ubm"]
     other = replace(bucket, examination=TABLE * 0.9, epoch=2)
