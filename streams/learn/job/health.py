@@ -8,6 +8,7 @@ from faust.types import AppT
 from faust.web.drivers.aiohttp import Web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from streams.learn.job.metrics import MOST_BUCKETS
 from streams.learn.job.rounds import Learning
 from streams.learn.job.threads import in_thread
 from streams.web import Health, StuckCheck, text_of
@@ -117,8 +118,8 @@ class LearnHealth:
                 continue
             for name, state in list(learner.behind.items()):
                 left.add_metric([name], max(0, learner.next_offset - state.stamp))
-            for name in learner.held:
-                held.add_metric([name], 1)
+            for name in sorted(learner.buckets)[:MOST_BUCKETS]:
+                held.add_metric([name], name in learner.held)
         yield from (left, held)
 
     async def look(self) -> None:
