@@ -215,6 +215,15 @@ def filled(settings: Settings, lists: int, bad_every: int = 0) -> Settings:
     return settings
 
 
+def note(runs: dict[str, list[Measured]], name: str, found: Measured) -> None:
+    """Keep what one run took, and say it at once: the whole takes minutes."""
+    runs.setdefault(name, []).append(found)
+    print(
+        f"# {name}: {found.rate:.0f} impressions/s, {found.cpu_s:.2f} CPU s/100000, {found.memory_mb:.0f} MB",
+        flush=True,
+    )
+
+
 def compare(bootstrap: str, folder: Path, lists: int, alternations: int) -> None:
     """Let ours and theirs take turns, and print medians and ratios."""
     runs: dict[str, list[Measured]] = {}
@@ -225,10 +234,10 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int) -> None
             settings = filled(settings_of(bootstrap, prefix, kafka_client=client), lists, bad_every)
             place = folder / f"{name}-{turn}"
             place.mkdir()
-            runs.setdefault(name, []).append(run_jobs(settings, place, lists))
+            note(runs, name, run_jobs(settings, place, lists))
         for name, loop in (("kafka-python-loop", kafka_python_loop), ("confluent-fastavro-loop", confluent_loop)):
             with multiprocessing.get_context("spawn").Pool(1) as pool:  # the logs of the last run, once more
-                runs.setdefault(name, []).append(pool.apply(loop, (settings, lists)))
+                note(runs, name, pool.apply(loop, (settings, lists)))
     medians = {name: Measured(*map(median, zip(*found, strict=True))) for name, found in runs.items()}
     for name, found in medians.items():
         for value, unit in zip(found, ("impressions/s", "CPU s/100000", "MB"), strict=True):
