@@ -1,11 +1,13 @@
 """Both clients behind the port, on real Kafka: what the jobs rest on."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from jobs import wait_until
 
 from streams.broker import admin, open_broker
+from streams.broker.kafka_consumer import SESSION_MS
 from streams.settings import Topics
 
 CLIENTS = pytest.mark.parametrize("client", ["kafka-python", "confluent"])
@@ -44,3 +46,31 @@ def test_partitions_that_are_added_are_seen(settings_for, monkeypatch, client):
         client.create_partitions(dict.fromkeys(topics, 3))
     wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 6, timeout_s=15, every_s=0.3)
     consumer.close()
+
+
+def test_a_static_member_that_restarts_keeps_its_partitions_and_nobody_else_moves(settings_for):
+    # Of one thread two members of kafka-python hold each other up: each waits for the other one within its poll.
+    settings = settings_for(partitions=2, kafka_client="confluent")
+    topics = Topics.of(settings).events
+
+    def member(name):
+        return open_broker(replace(settings, group_instance_id=name)).group_consumer("static", topics)
+
+    first, other = member("one"), member("two")
+
+    def shared():
+        for one in (first, other):
+            one.poll(20)
+        return len(first.assignment()) == len(other.assignment()) == 2
+
+    wait_until(shared, timeout_s=30, every_s=0)
+    kept = first.assignment()
+    assert other.moved()
+    first.close()
+    again, began = member("one"), time.monotonic()
+    wait_until(lambda: again.poll(20) == other.poll(20) == {} and len(again.assignment()) > 0, timeout_s=30, every_s=0)
+    assert time.monotonic() - began < SESSION_MS / 1000, "it came back before its session had ended"
+    assert again.assignment() == kept
+    assert not other.moved()
+    again.close()
+    other.close()
