@@ -1,5 +1,6 @@
 """Events that are none: every way to be refused, from empty to what a broker takes, compressed and not."""
 
+import heapq
 import os
 import random
 from collections.abc import Iterator
@@ -167,21 +168,27 @@ def write_mixed(settings, logs: dict[str, list[Event]], bad: int, dice: random.R
     first_ms = min(event.timestamp_ms for log in logs.values() for event in log)  # they must not move clocks
     source = poison(first_ms, dice)
     try:
-        for topic, log in logs.items():
-            for event in log:
-                key = event.record.session_id.encode()
-                plain.send(topic, encode(event.record), key=key, timestamp_ms=event.timestamp_ms)
-                written += 1
-                while len(futures) < bad * written // total:
-                    key, value, compress = next(source)
-                    producer = packed if compress else plain
-                    futures.append(producer.send(topic, value, key=key, timestamp_ms=first_ms))
+        for topic, event in together(logs):
+            key = event.record.session_id.encode()
+            plain.send(topic, encode(event.record), key=key, timestamp_ms=event.timestamp_ms)
+            written += 1
+            while len(futures) < bad * written // total:
+                key, value, compress = next(source)
+                producer = packed if compress else plain
+                futures.append(producer.send(topic, value, key=key, timestamp_ms=first_ms))
         found = [future.get(60) for future in futures]
         plain.flush(60)
     finally:
         plain.close(10)
         packed.close(10)
     return [(one.topic, one.partition, one.offset) for one in found]
+
+
+def together(logs: dict[str, list[Event]]) -> Iterator[tuple[str, Event]]:
+    """Yield the events of several logs side by side: one that is silent for a minute is taken to have ended."""
+    shares = [[(place / len(log), topic, place) for place in range(len(log))] for topic, log in logs.items()]
+    for _, topic, place in heapq.merge(*shares):
+        yield topic, logs[topic][place]
 
 
 def cpu_s(pid: int) -> float:
