@@ -91,7 +91,7 @@ def test_the_page_follows_the_log(browser, settings_for):
 
 def test_a_publish_delay_of_30_s_shows_as_30_s(browser, settings_for):
     settings = settings_for(buckets=buckets(1), partitions=1, wait_s=5, lateness_s=5)
-    writer, start = Writer(settings), now_ms() - 120_000
+    writer, start = Writer(settings), now_ms() - 90_000  # of the two minutes that a page reads back
     bucket = settings.buckets["b00"]
     for number in range(5):
         at = start + number * 1000
