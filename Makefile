@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test soak lint bench clean
 .DELETE_ON_ERROR:
 
-demo: .venv/installed ## the five bandits in a closed loop with simulated users; no server needed
+demo: .venv/installed ## what each learner makes of an old ranker's log, then the closed loop; no server needed
 	$(BIN)/glimpse demo
 
 test: .venv/installed lint ## every test; a file's tests stay together, those that measure time run alone at the end

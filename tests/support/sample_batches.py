@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import SampleBatch
+from streams.parameters.job import KafkaParameters
 from streams.settings import Bucket, Settings, Topics
 
 K, DIM = 4, 3
@@ -116,3 +118,27 @@ def all_algorithms() -> Mapping[str, Bucket]:
         "pbm": Bucket("pbm", "pbm-ucb", examination=np.array([1.0, 0.7, 0.5, 0.2]), **sizes),
         "lot": Bucket("lot", "random", **sizes),
     }
+
+
+def learned(reader: KafkaParameters, writer: SampleWriter) -> bool:
+    """Whether every bucket's newest snapshot is what this process has learned from the same batches."""
+    return hashes(reader) == writer.hashes()
+
+
+def hashes(reader: KafkaParameters) -> dict[str, str]:
+    """Of every bucket's newest snapshot."""
+    reader.catch_up()
+    return {name: snapshot.sha256 for name, snapshot in reader.snapshots.items()}
+
+
+def committed(settings: Settings, topic: str) -> list[Any]:
+    """Every committed record of a topic."""
+    consumer = KafkaConsumer(**settings.kafka_options(), isolation_level="read_committed", enable_auto_commit=False)
+    places = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
+    consumer.assign(places)
+    consumer.seek_to_beginning(*places)
+    ends, records = consumer.end_offsets(places), []
+    while any(consumer.position(place) < ends[place] for place in places):
+        records += [record for batch in consumer.poll(timeout_ms=200).values() for record in batch]
+    consumer.close()
+    return records

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 from kafka import TopicPartition
 from kafka.partitioner.default import murmur2
-from memory_broker import MemoryCluster
+from memory_cluster import MemoryCluster
 
 from learner import Samples
 from schemas.codec import decode, encode

@@ -10,7 +10,8 @@ from typing import Any
 
 from greenlet import greenlet
 from kafka import TopicPartition
-from memory_broker import MemoryBroker, MemoryCluster
+from memory_broker import MemoryBroker
+from memory_cluster import MemoryCluster
 from memory_log import MemoryLog
 from simulated_learner import LearnJob
 from simulated_world import BUCKETS, SETTINGS, TOPICS, Producer, learned_from, letters, net, newest, snapshots

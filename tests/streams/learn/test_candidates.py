@@ -5,7 +5,8 @@ from random import Random
 import numpy as np
 import pytest
 from kafka import TopicPartition
-from memory_broker import MemoryBroker, MemoryCluster
+from memory_broker import MemoryBroker
+from memory_cluster import MemoryCluster
 from sample_batches import pack
 
 from learner import Samples

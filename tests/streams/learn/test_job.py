@@ -1,6 +1,5 @@
 """The learn job on real Kafka: publish and take over, several workers, poison, aborted samples, refusals at start."""
 
-import asyncio
 import os
 import signal
 import socket
@@ -17,17 +16,13 @@ import numpy as np
 import pytest
 from exposition import value
 from jobs import Jobs, wait_until
-from kafka import KafkaConsumer, TopicPartition
-from sample_batches import SampleWriter, all_algorithms, make_batch
+from kafka import TopicPartition
+from sample_batches import SampleWriter, all_algorithms, committed, hashes, learned, make_batch
 
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
 from streams.broker import admin, partition_of
-from streams.learn.job.owner import PartitionOwner
-from streams.learn.job.rounds import Delivered, Learning
-from streams.learn.job.store import Store
 from streams.local.server import free_port
-from streams.logs import LogRecord
 from streams.parameters import restore_model
 from streams.parameters.job import KafkaParameters
 from streams.settings import Bucket, Topics
@@ -51,33 +46,9 @@ def started(settings_for, tmp_path):
         one.close()
 
 
-def learned(reader, writer):
-    """Whether every bucket's newest snapshot is what this process has learned from the same batches."""
-    return hashes(reader) == writer.hashes()
-
-
-def hashes(reader):
-    """Of every bucket's newest snapshot."""
-    reader.catch_up()
-    return {name: snapshot.sha256 for name, snapshot in reader.snapshots.items()}
-
-
 def log_of(worker, jobs):
     """What a worker has printed so far."""
     return jobs.logs[worker.pid].read_text()
-
-
-def committed(settings, topic):
-    """Every committed record of a topic."""
-    consumer = KafkaConsumer(**settings.kafka_options(), isolation_level="read_committed", enable_auto_commit=False)
-    places = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
-    consumer.assign(places)
-    consumer.seek_to_beginning(*places)
-    ends, records = consumer.end_offsets(places), []
-    while any(consumer.position(place) < ends[place] for place in places):
-        records += [record for batch in consumer.poll(timeout_ms=200).values() for record in batch]
-    consumer.close()
-    return records
 
 
 def test_samples_become_snapshots_bit_by_bit_and_aborted_ones_never(started):
@@ -243,101 +214,6 @@ def test_health_pages(started, tmp_path):
         assert f"web_port = {port}: must be free" in other.printed()
     finally:
         jobs.close()
-
-
-def test_an_owner_that_was_fenced_cannot_publish(settings_for):
-    settings = settings_for(buckets={"main": Bucket("main", "c2ucb", dim=3, positions=4)}, partitions=1)
-    writer = SampleWriter(settings)
-    writer.write()
-    [record] = committed(settings, Topics.of(settings).samples)
-    old, new = (PartitionOwner(Store(settings), 0) for _ in range(2))
-    old.restore()
-    new.restore()
-    raw = LogRecord(record.offset, record.timestamp, record.key, record.value)
-    with pytest.raises(Exception, match="Fenced"):
-        old.learn([raw])
-    new.learn([raw])
-    reader = KafkaParameters(settings)
-    assert learned(reader, writer)
-    assert reader.snapshots["main"].version == (1, record.offset + 1)
-    for one in (old, new):
-        one.drop()
-    for one in (reader, writer):
-        one.close()
-
-
-def test_records_that_are_missing_are_asked_for_again(settings_for):
-    """Whatever the transport loses or repeats, a round only continues the log."""
-    settings = settings_for(buckets={"main": Bucket("main", "c2ucb", dim=3, positions=4)}, partitions=1)
-    writer = SampleWriter(settings)
-    for _ in range(6):
-        writer.write(lists=3)
-    records = [LogRecord(one.offset, 0, one.key, one.value) for one in committed(settings, Topics.of(settings).samples)]
-    follows = [0, *(record.offset + 1 for record in records)]
-    sought = []
-
-    async def seek(partition, offset):
-        sought.append(offset)
-        return len(sought)
-
-    def delivered(*numbers, since):
-        return [Delivered(0, since, follows[number], records[number]) for number in numbers]
-
-    async def play():
-        learning = Learning(settings, seek=seek)
-        learning.assign([0])
-        await learning.take(delivered(0, since=0))  # not restored yet
-        await learning.tend()
-        assert (sought, learning.places[0].ready) == ([0], True)
-        await learning.take(delivered(0, 1, 3, since=1))  # 2 is missing
-        assert sought == [0, follows[2]]
-        await learning.take(delivered(4, 5, since=1))  # was on its way when the consumer was sent back
-        assert sought == [0, follows[2]]
-        await learning.take(delivered(1, 2, 3, 4, 5, since=2))  # 1 is there again
-        assert learning.offsets() == {0: follows[6]}
-        learning.assign([])
-        assert learning.offsets() == {}
-        await learning.stop()
-        learning.store.close()
-
-    asyncio.run(play())
-    reader = KafkaParameters(settings)
-    assert learned(reader, writer)
-    for one in (reader, writer):
-        one.close()
-
-
-def test_who_is_fenced_lets_the_group_say_whose_partition_it_is(settings_for):
-    """A worker that slept would otherwise fence the one that took over, and be fenced, and so on."""
-    settings = settings_for(buckets={"main": Bucket("main", "c2ucb", dim=3, positions=4)}, partitions=1)
-    writer = SampleWriter(settings)
-    writer.write()
-    [one] = committed(settings, Topics.of(settings).samples)
-    record = LogRecord(one.offset, 0, one.key, one.value)
-
-    async def seek(partition, offset):
-        return 1
-
-    async def play():
-        slept, awake = (Learning(settings, seek=seek) for _ in range(2))
-        for learning in (slept, awake):
-            learning.assign([0])
-            await learning.tend()
-        await slept.take([Delivered(0, 1, 0, record)])
-        assert "Fenced" in slept.places[0].trouble
-        await slept.tend()
-        assert not slept.places[0].ready
-        await awake.take([Delivered(0, 1, 0, record)])
-        assert awake.offsets() == {0: record.offset + 1}
-        for learning in (slept, awake):
-            await learning.stop()
-            learning.store.close()
-
-    asyncio.run(play())
-    reader = KafkaParameters(settings)
-    assert learned(reader, writer)
-    for one in (reader, writer):
-        one.close()
 
 
 def test_samples_that_are_deleted_before_they_are_learned_are_told_and_learning_goes_on(started):
