@@ -17,7 +17,7 @@ export function compare(data) {
   box.replaceChildren(
     ...alarms.map(([, words]) => h("p.alarm", { role: "alert" }, words)),
     h("ol.arms", {}, rows.map((row) => arm(row, widest))),
-    ...checks.filter(([alarm]) => !alarm).map(([, words]) => h("p.check", {}, `✓ ${words}`)),
+    ...checks.filter(([alarm]) => !alarm).map(([, words]) => h("p.check", {}, words)),
     ...notes.map((words) => h("p.check", {}, words)),
   );
 }
