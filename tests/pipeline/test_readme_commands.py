@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from jobs import GLIMPSE, wait_until
 
+from streams.local import free_port
 from streams.parameters.job import KafkaParameters
 from streams.settings import load
 
 ROOT = Path(__file__).parent.parent.parent
-RUNS_ON = ("worker", "dashboard", "lag --watch", "lag --metrics-port")  # until told to stop
+RUNS_ON = ("worker", "traffic", "serve", "compare --watch", "dashboard", "lag --watch")  # until told to stop
 
 
 def commands():
@@ -54,7 +55,7 @@ def place(tmp_path, kafka, redis_url):
 @pytest.mark.timeout(280)
 def test_the_readmes_commands_do_what_it_says(place):
     folder, environ = place
-    running = []
+    running, port = [], free_port()
     settings = None
     try:
         for line in commands():
@@ -63,11 +64,18 @@ def test_the_readmes_commands_do_what_it_says(place):
                 command += " --help"  # minutes; tests/streams/offline and tests/faults/test_drill.py play small ones
             if settings is not None and "--to-snapshot" in command:
                 command = re.sub(r"ubm:[\d.]+", f"ubm:{newest_version(settings)}", command)
+            if command.startswith(("traffic", "serve")):  # on a port that is free, and not for a minute
+                command += f" --port {port}" if command.startswith("serve") else f" --url http://127.0.0.1:{port}"
+                command += " --seconds 3" * command.startswith("traffic")
             words = shlex.split(command) if line.startswith("cp ") else [GLIMPSE, *shlex.split(command)]
             if command.startswith(RUNS_ON):
                 running.append(subprocess.Popen(words, cwd=folder, env=environ, stdout=subprocess.DEVNULL))
                 time.sleep(3)
                 assert running[-1].poll() is None, line
+                if command.startswith("traffic"):
+                    wait_until((folder / "shop.npz").exists, timeout_s=30)
+                if command.startswith("serve"):
+                    assert running.pop(-2).wait(60) == 0  # users came, and went
                 continue
             done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"

@@ -16,6 +16,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from traffic import DIM, K, examination, publish, traffic
 
+from schemas.records import Snapshot
 from streams.broker import create_topics, partition_of
 from streams.learn import samples_of
 from streams.ledger import Selection
@@ -123,7 +124,7 @@ def test_live_equals_replay(live, place, samples):
 def test_every_published_snapshot_is_rebuilt_bit_by_bit(live):
     settings, archive, wanted, _ = live
     source = ArchiveSource(archive)
-    versions = sorted({(record.bucket, record.version) for record in published(source)})
+    versions = sorted({(record.bucket, record.version) for record in published(source, Snapshot)})
     assert len(versions) > 3
     for bucket, version in versions:
         done = rebuild(source, settings, Wanted(bucket, version))
@@ -147,7 +148,7 @@ def test_a_replayed_model_goes_to_a_topic_of_its_own(live):
     with pytest.raises(ReplayError, match="raise --epoch above 2"):
         write_topic(settings, other, snapshots_of(replay(changed), now_ms=1))
     gathered = Newest()
-    for record in published(KafkaSource(replace(settings, topic_prefix=f"{settings.topic_prefix}again-"))):
+    for record in published(KafkaSource(replace(settings, topic_prefix=f"{settings.topic_prefix}again-")), Snapshot):
         gathered.add(record)
     assert {name: snapshot.sha256 for name, snapshot in gathered.by_bucket.items()} == wanted
     assert all(snapshot.epoch == 2 for snapshot in gathered.by_bucket.values())

@@ -62,6 +62,7 @@ def test_a_repeat_with_another_split_is_another_list():
 
 def test_notes_move_with_their_lists_when_memory_is_given_back(monkeypatch):
     monkeypatch.setattr(join_columns, "_STEP", 4)
+    monkeypatch.setattr(join_columns, "_FEW", 16)
     world = World()
     for number in range(200):
         world.show(f"old{number}", at=0)
