@@ -42,7 +42,7 @@ def test_the_first_panel_says_who_won_and_fits_a_phone(browser, tmp_path):
             assert browser.run("document.querySelector('main > *').contains(document.querySelector('#compare'))")
             assert "undecided" in browser.run(ARM.format("a-name-that-is-long"))
             assert "control" in browser.run(ARM.format("old"))
-            assert "✓ join rate" in browser.text("#compare")
+            assert "join rate: no bucket loses more" in browser.text("#compare")
             browser.wait(f"document.documentElement.scrollWidth <= {width}")
             every = "[...document.querySelectorAll('#compare *')].every"
             assert browser.run(f"{every}((one) => one.getBoundingClientRect().right <= innerWidth)")
