@@ -9,19 +9,24 @@ class JobMemory:
     """Gives memory back when a job holds half of what it held at its peak: the C library may keep it for ever.
 
     >>> memory = JobMemory()
-    >>> memory.holds(1_000), memory.holds(400), memory.holds(300)
-    (False, True, False)
+    >>> for things in (1_000, 400):
+    ...     memory.holds(things)
+    >>> memory.give_back(), memory.give_back()
+    (True, False)
     """
 
     def __init__(self) -> None:
-        self._most = 0
+        self._held = self._most = 0
 
-    def holds(self, things: int) -> bool:
-        """Note how many things are held now; return whether memory was given back."""
-        self._most = max(self._most, things)
-        if things >= self._most / 2:
+    def holds(self, things: int) -> None:
+        """Note how many things are held now: often, as a peak may be short."""
+        self._held, self._most = things, max(self._most, things)
+
+    def give_back(self) -> bool:
+        """Give memory back if much was freed since the peak; return whether it was. Now and then: it takes a while."""
+        if self._held >= self._most / 2:
             return False
-        self._most = things
+        self._most = self._held
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc; others have their own ways
         if trim is not None:
             trim(0)

@@ -122,12 +122,13 @@ class JoinJob:
             self._look_up(partition, partition_join)
             partition_join.feed(self._pace.bytes // len(self._joins))
             self._hold_back(partition, partition_join)
+        self._memory.holds(sum(len(one.join) for one in self._joins.values()))
         if now - self._checkpoint_at >= CHECKPOINT_EVERY_S:
             self._survive(self._commit)
             self._checkpoint_at = self._now()
         if now - self._idle_at >= IDLE_CHECK_S:
             self._note_silence()
-            self._memory.holds(sum(len(one.join) for one in self._joins.values()))
+            self._memory.give_back()
             self._idle_at = now
 
     def _poll(self) -> Mapping[TopicPartition, Sequence[Any]]:
