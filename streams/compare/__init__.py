@@ -9,7 +9,6 @@ from streams.compare.comparison import (
     CompareError,
     compare,
 )
-from streams.compare.line_chart import Line, line_chart
 from streams.compare.look import CompareChoice
 from streams.compare.losses import LostClicks
 from streams.compare.report import report_page
@@ -22,7 +21,6 @@ __all__ = [
     "BucketResult",
     "CompareChoice",
     "CompareError",
-    "Line",
     "ListSums",
     "LostClicks",
     "checks",
@@ -30,7 +28,6 @@ __all__ = [
     "compare",
     "comparison_json",
     "comparison_view",
-    "line_chart",
     "report_page",
     "verdict",
 ]

@@ -5,35 +5,32 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from streams.charts import terminal_table
 from streams.compare.comparison import BucketComparison, BucketResult
 from streams.compare.words import checks, moment, sentences, verdict
+
+HEADINGS = ("bucket", "users", "lists", "CTR_sum", "its lift", "CTR_set", "its lift")
 
 
 def comparison_view(comparison: BucketComparison, *, positions: bool = False) -> RenderableType:
     """Return tables and sentences."""
     split = f", split {comparison.split}" if comparison.split else ""
     title = f"{moment(comparison.from_ms)} to {moment(comparison.to_ms)}{split}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    table.add_column("bucket", no_wrap=True)
-    for heading in ("users", "lists", "CTR_sum", "its lift", "CTR_set", "its lift"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for one in comparison.buckets:
-        table.add_row(one.bucket, f"{one.users:,}", f"{one.lists:,}", *rate_cells(one))
+    tables = [terminal_table(HEADINGS, map(cells, comparison.buckets), title=title)]
+    if positions:
+        tables.append(terminal_table(*by_position(comparison), title="CTR by position"))
     lines = [Text(text) for text in sentences(comparison)]
     told = [Text(text, style="bold red" if alarm else "") for alarm, text in checks(comparison)]
     notes = [Text(text, style="dim") for text in (still_open(comparison), *comparison.notes)]
-    extra = [position_table(comparison)] if positions else []
-    return Group(table, *extra, *lines, *told, *notes)
+    return Group(*tables, *lines, *told, *notes)
 
 
-def rate_cells(one: BucketResult) -> list[str]:
-    """Return the rates of a bucket, each with the bounds of its lift over the control, as text."""
-    cells = []
+def cells(one: BucketResult) -> list[str]:
+    """Return a bucket's row: its rates, each with the bounds of its lift over the control."""
+    row = [one.bucket, f"{one.users:,}", f"{one.lists:,}"]
     for metric, rate in one.rates.items():
         lift = None if one.lifts is None else one.lifts[metric]
         if lift is None:
@@ -42,8 +39,8 @@ def rate_cells(one: BucketResult) -> list[str]:
             bounds = "–"
         else:
             bounds = f"{100 * lift.low:+.1f} to {lift.high:+.1%}"
-        cells += [f"{rate:.4f}", bounds]
-    return cells
+        row += [f"{rate:.4f}", bounds]
+    return row
 
 
 def still_open(comparison: BucketComparison) -> str:
@@ -52,19 +49,13 @@ def still_open(comparison: BucketComparison) -> str:
     return f"{waiting}{sum(one.correctable for one in comparison.buckets):,} may still be corrected by a late click"
 
 
-def position_table(comparison: BucketComparison) -> Table:
-    """Return the click rate at each position."""
-    table = Table(title="CTR by position", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    table.add_column("position", justify="right")
-    for one in comparison.buckets:
-        table.add_column(one.bucket, justify="right")
+def by_position(comparison: BucketComparison) -> tuple[list[str], list[list[str]]]:
+    """Return the click rate at each position as a table."""
+    rows = []
     for k in range(max(len(one.by_position) for one in comparison.buckets)):
-        cells = []
-        for one in comparison.buckets:
-            rows, clicks = one.by_position[k] if k < len(one.by_position) else (0, 0)
-            cells.append(f"{clicks / rows:.4f}" if rows else "–")
-        table.add_row(str(k + 1), *cells)
-    return table
+        known = [one.by_position[k] if k < len(one.by_position) else (0, 0) for one in comparison.buckets]
+        rows.append([str(k + 1), *(f"{clicks / shown:.4f}" if shown else "–" for shown, clicks in known)])
+    return ["position", *(one.bucket for one in comparison.buckets)], rows
 
 
 def comparison_json(comparison: BucketComparison) -> str:

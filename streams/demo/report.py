@@ -11,51 +11,26 @@ from numpy.typing import NDArray
 
 from learner.experiments.day_one import LEARNERS
 from learner.simulate import World
-from streams.compare import Line, line_chart
+from streams.charts import COLOURS, Line, html_table, line_chart, page, picture, svg_map
 from streams.demo.crowd import Visit
 from streams.demo.day_one import COMMANDS, SEEDS
-from streams.demo.scores import ORDER, BucketScore, cells, columns
-from streams.offline import DayOneRow, day_one_chart, day_one_grid, svg_map
+from streams.demo.scores import HEADINGS, ORDER, BucketScore, cells, columns
+from streams.offline import DayOneRow, day_one_chart, day_one_grid
 
-COLOURS = dict(zip(ORDER, ("#8a8f98", "#b07aa1", "#e0883a", "#c9a400", "#3f8fd2", "#1a9850"), strict=True))
-HEADINGS = ("bucket", "lists", "CTR_sum", "CTR_set", "lift ± 95%", "regret in 1,000", "‖θ − θ*‖")
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Glimpse demo</title>
-<style>
-:root {{ color-scheme: light dark; --ink: #1d2127; --soft: #5d6570; --line: #d9dde3; --back: #fff; --card: #f7f8fa }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --ink: #e6e8eb; --soft: #9aa3ae; --line: #343a42; --back: #14171b; --card: #1b1f24 }} }}
-* {{ box-sizing: border-box }}
-body {{ margin: 0 auto; max-width: 1080px; padding: 2rem 1rem 4rem; background: var(--back); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif }}
-h1 {{ font-size: 1.6rem; margin: 0 0 .25rem }} h2 {{ font-size: 1.05rem; margin: 0 0 .5rem }}
-p {{ color: var(--soft); margin: .25rem 0 1rem; max-width: 70ch }}
-section {{ background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem; margin: 1rem 0;
-  overflow-x: auto }}
-.pair {{ display: grid; gap: 1rem; margin: 1rem 0;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)) }}
-.pair section {{ margin: 0 }}
-table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }}
-th, td {{ text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap }}
-th:first-child, td:first-child {{ text-align: left }} th {{ color: var(--soft); font-weight: 500 }}
-i {{ display: inline-block; width: .7em; height: .7em; border-radius: 2px; margin-right: .5em }}
-svg {{ max-width: 100%; height: auto }} svg text {{ font: 12px system-ui, sans-serif }}
-.heat svg > text {{ fill: var(--ink) }}
-</style></head><body>
-<h1>Day one: what each learner makes of an old ranker's log</h1>
+COLOUR_OF = dict(zip(ORDER, COLOURS, strict=False))
+BODY = """<h1>Day one: what each learner makes of an old ranker's log</h1>
 <p>Your log was ordered by your old ranker. What it liked stood high, what stood high was seen, and what was seen was
 clicked: whoever takes unseen for refused learns the old ranker's taste with the users'. Each learner here read the same
 log and then served the same users; lifts of CTR_sum over C²UCB, {log_seeds} seeds, 95% intervals, in brackets the
 cosine of what it learned with the users' taste.</p>
-<section><table><tr>{log_head}</tr>{log_rows}</table></section>
+{logs}
 <section>{log_chart}</section>
 <section><pre>{commands}</pre></section>
 <h1>The closed loop: what each bandit earned from its own lists</h1>
 <p>{lists:,} lists of simulated users, seed {seed}, α = {alpha} for every bucket. Users look at deep positions less
 often and at those behind a click more often; each bucket learned only from its own users, through the same join and
 learners that run on Kafka.</p>
-<section><table><tr>{head}</tr>{rows}</table></section>
+{table}
 <div class="pair">
 <section><h2>Clicks a list, mean so far</h2>{clicks}</section>
 <section><h2>Regret, sum so far: clicked lists lost by not knowing θ*</h2>{regret}</section>
@@ -64,12 +39,10 @@ learners that run on Kafka.</p>
 <section><h2>The learned θ against the true θ*</h2>
 <p>A bandit that takes unseen items for disliked ones learns a shrunken taste; the diagonal is the truth.</p>
 {theta}</section>
-<section class="heat"><h2>How these users browse</h2>
+<section><h2>How these users browse</h2>
 <p>The chance that position k is examined, by the last click k′ above it.</p>
 {heat}</section>
-</div>
-</body></html>
-"""
+</div>"""
 
 
 def write_report(
@@ -89,24 +62,22 @@ def write_report(
     shown = [*LEARNERS, "oracle"]
     head, cells_by_log = day_one_grid(logs, shown)
     log_head, *log_cells = zip(head, *cells_by_log, strict=True)  # a line per learner: eight columns are too wide
-    page = PAGE.format(
+    body = BODY.format(
         log_seeds=SEEDS,
-        log_head="".join(f"<th>{escape(name)}</th>" for name in log_head),
-        log_rows="".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in log_cells),
+        logs=html_table(log_head, log_cells),
         log_chart=day_one_chart(logs, shown),
         commands=escape(COMMANDS),
         lists=len(visits),
         seed=seed,
         alpha=alpha,
-        head="".join(f"<th>{escape(name)}</th>" for name in HEADINGS),
-        rows="".join(_row(score) for score in found),
+        table=html_table(HEADINGS, map(cells, found), colours=[COLOUR_OF[score.bucket] for score in found]),
         clicks=line_chart([_line(name, np.cumsum(clicks[name]) / _count(clicks[name])) for name in _known(clicks)]),
         regret=line_chart([_line(name, np.cumsum(regret[name])) for name in _known(regret)], from_zero=True),
         theta=_thetas(thetas, world.users.taste),
         heat=svg_map(table, np.tril(np.ones(table.shape, dtype=np.int64))),
     )
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(page, encoding="utf-8")
+    file.write_text(page("Glimpse demo", body), encoding="utf-8")
     return file
 
 
@@ -118,16 +89,10 @@ def _count(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.arange(1, len(values) + 1)
 
 
-def _row(score: BucketScore) -> str:
-    first, *rest = cells(score)
-    mark = f'<i style="background:{COLOURS[score.bucket]}"></i>'
-    return f"<tr><td>{mark}{escape(first)}</td>{''.join(f'<td>{escape(text)}</td>' for text in rest)}</tr>"
-
-
 def _line(name: str, values: NDArray[np.float64]) -> Line:
     """Return a curve of about 200 points; the first few lists of a mean are noise and left out."""
     places = np.unique(np.linspace(min(100, len(values) // 10), len(values) - 1, 200).astype(int))
-    return Line(name, COLOURS[name], places, values[places])
+    return Line(name, COLOUR_OF[name], places, values[places])
 
 
 def _thetas(thetas: Mapping[str, NDArray[np.float64]], truth: NDArray[np.float64]) -> str:
@@ -157,7 +122,7 @@ def _thetas(thetas: Mapping[str, NDArray[np.float64]], truth: NDArray[np.float64
             f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="4.5"><title>{name}: {b:.3f}, true {a:.3f}</title></circle>'
             for a, b in zip(truth.tolist(), theta.tolist(), strict=True)
         )
-        parts.append(f'<g fill="{COLOURS[name]}" fill-opacity="0.85">{points}</g>')
-        parts.append(f'<circle cx="{edge + 14}" cy="{edge + 4 + 18 * row}" r="4.5" fill="{COLOURS[name]}"/>')
+        parts.append(f'<g fill="{COLOUR_OF[name]}" fill-opacity="0.85">{points}</g>')
+        parts.append(f'<circle cx="{edge + 14}" cy="{edge + 4 + 18 * row}" r="4.5" fill="{COLOUR_OF[name]}"/>')
         parts.append(f'<text x="{edge + 24}" y="{edge + 8 + 18 * row}" fill="var(--ink)">{name}</text>')
-    return f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}">{"".join(parts)}</svg>'
+    return picture(width, height, parts)

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from streams.charts import terminal_table
 from streams.demo.crowd import RANDOM, Visit
 
 BASELINE = "c2ucb"
+HEADINGS = ("bucket", "lists", "CTR_sum", "CTR_set", "lift ± 95%", "regret in 1,000", "‖θ − θ*‖")
 ORDER = (RANDOM, "pbm-ucb", "cm-linucb", "c2ucb", "dcm-linucb", "ubm-linucb")
 
 
@@ -82,13 +84,8 @@ def lift_of(mine: NDArray[np.float64], base: NDArray[np.float64]) -> tuple[float
 
 def table_of(found: Sequence[BucketScore]) -> Table:
     """Return the scores as a table."""
-    table = Table(padding=(0, 1), caption="regret: clicked lists lost in 1,000 by not knowing the true taste θ*")
-    table.add_column("bucket", no_wrap=True)
-    for heading in ("lists", "CTR_sum", "CTR_set", "lift ± 95%", "regret", "‖θ − θ*‖"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for score in found:
-        table.add_row(*cells(score))
-    return table
+    caption = "regret: clicked lists lost by not knowing the true taste θ*"
+    return terminal_table(HEADINGS, map(cells, found), caption=caption)
 
 
 def cells(score: BucketScore) -> list[str]:

@@ -3,7 +3,6 @@
 from streams.offline.day_one_report import DayOneRow, day_one_chart, day_one_grid, day_one_table
 from streams.offline.encoder_training import train_on_pairs
 from streams.offline.fit_view import run_fit
-from streams.offline.heat_map import svg_map
 from streams.offline.judge import judge
 from streams.offline.judge_view import (
     EvaluationRequest,
@@ -35,7 +34,6 @@ __all__ = [
     "replay",
     "run_fit",
     "show_evaluation",
-    "svg_map",
     "train_on_pairs",
     "what_if",
 ]

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from learner.experiments.coverage import DRAWS, LISTS, SLOW, SPARSE, Coverage, Measured
-from streams.offline.experiment_report import STYLE, as_html
+from streams.charts import html_table, markdown_table, page
+from streams.offline.experiment_report import write_texts
 
 
 def write_coverage(out: Path, found: Sequence[Coverage], *, replications: int, seconds: float) -> None:
     """Write report.html, table.md and results.json into the folder ``out``."""
-    out.mkdir(parents=True, exist_ok=True)
     note = (
         f"{replications} logs of {LISTS} lists each (with {SPARSE} lists per context or fewer one in {SLOW} of them "
         f"for the bootstrap of {DRAWS} and for known chances), UBM users, 95% intervals. In a cell: bias in % ± its "
@@ -21,11 +21,14 @@ def write_coverage(out: Path, found: Sequence[Coverage], *, replications: int, s
         f"their share and how many of the others held the truth. Took {seconds:.0f} s."
     )
     head, cells = grid(found)
-    lines = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells)]
-    (out / "table.md").write_text(f"{note}\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    (out / "results.json").write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n", encoding="utf-8")
-    page = f"<!doctype html><meta charset=utf-8><title>Coverage</title><style>{STYLE}</style><h1>Coverage</h1><p>{note}"
-    (out / "report.html").write_text(page + as_html(head, cells) + "\n", encoding="utf-8")
+    write_texts(
+        out,
+        {
+            "table.md": f"{note}\n\n{markdown_table(head, cells)}\n",
+            "results.json": json.dumps([asdict(each) for each in found], indent=1) + "\n",
+            "report.html": page("Coverage", f"<h1>Coverage</h1><p>{note}</p>{html_table(head, cells)}"),
+        },
+    )
 
 
 def grid(found: Sequence[Coverage]) -> tuple[list[str], list[list[str]]]:

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from learner.experiments.day_one import LEARNERS, LearnerStanding
 from learner.experiments.summary import Mean
-from streams.offline.dot_chart import dot_chart
-from streams.offline.experiment_report import STYLE, as_html, percent
+from streams.charts import dot_chart, html_table, markdown_table, page, terminal_table
+from streams.offline.experiment_report import percent, write_texts
 
 SAYING = "Your log was ordered by your old ranker; here is what each learner makes of it."
 
@@ -51,8 +51,7 @@ def markdown(rows: Sequence[DayOneRow], names: Sequence[str], measure: str = "ct
     parts = []
     for block in dict.fromkeys(row.block for row in rows):
         head, cells = day_one_grid([row for row in rows if row.block == block], names, measure)
-        lines = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells)]
-        parts.append(f"**{block}**\n\n" + "\n".join(lines))
+        parts.append(f"**{block}**\n\n{markdown_table(head, cells)}")
     return "\n\n".join(parts)
 
 
@@ -63,26 +62,22 @@ def day_one_chart(rows: Sequence[DayOneRow], names: Sequence[str]) -> str:
 
 def day_one_table(rows: Sequence[DayOneRow]) -> Table:
     """Return the table for the terminal: who learned it, the lift, and how near to the users' taste."""
-    table = Table(title=SAYING, caption="CTR_sum over C²UCB, 95% intervals over seeds; cos: with the users' true taste")
-    table.add_column("learned by")
-    for row in rows:
-        table.add_column(row.name, justify="right", no_wrap=True)
-        table.add_column("cos", justify="right")
+    head, lines = ["learned by", *(name for row in rows for name in (row.name, "cos"))], []
     for name in rows[0].standing:
         line = [name]
         for row in rows:
             found = row.standing[name]
             near = f"{found.likeness:.2f}" if found.likeness == found.likeness else "–"
             line += ["baseline" if name == "c2ucb" else percent(found.ctr_sum), near]
-        table.add_row(*line)
-    return table
+        lines.append(line)
+    caption = "CTR_sum over C²UCB, 95% intervals over seeds; cos: with the users' true taste"
+    return terminal_table(head, lines, title=SAYING, caption=caption)
 
 
 def write_day_one(
     out: Path, rows: Sequence[DayOneRow], logs: Mapping[str, Mapping[str, Mean]], *, seeds: int, seconds: float
 ) -> None:
     """Write report.html, table.md and results.json into the folder ``out``."""
-    out.mkdir(parents=True, exist_ok=True)
     shown = [*LEARNERS, "oracle"]
     wrong = [
         "ubm, w known",
@@ -101,27 +96,27 @@ def write_day_one(
     }
     head, cells = log_grid(logs)
     if cells:
-        tables["On public logs"] = "\n".join(
-            "| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells)
-        )
+        tables["On public logs"] = markdown_table(head, cells)
     text = "\n\n".join(f"#### {title}\n\n{table}" for title, table in tables.items())
-    (out / "table.md").write_text(f"{note}\n\n{text}\n", encoding="utf-8")
     plain = {
         "note": note,
         "rows": [asdict(row) for row in rows],
         "logs": {log: {name: asdict(mean) for name, mean in found.items()} for log, found in logs.items()},
     }
-    (out / "results.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-    page = [f"<!doctype html><meta charset=utf-8><title>Day one</title><style>{STYLE}</style><h1>Day one</h1>"]
-    page += [
-        f"<p>{html.escape(SAYING)}</p><p>{html.escape(note)}</p>",
-        day_one_chart(rows, shown),
-        as_html(*day_one_grid(rows, shown)),
-    ]
+    chart = day_one_chart(rows, shown)
+    parts = [f"<h1>Day one</h1><p>{html.escape(SAYING)}</p><p>{html.escape(note)}</p>", chart]
+    parts.append(html_table(*day_one_grid(rows, shown)))
     if cells:
-        page += ["<h2>On public logs</h2>", as_html(head, cells), dot_chart(logs)]
-    (out / "report.html").write_text("\n".join(page) + "\n", encoding="utf-8")
-    (out / "day-one.svg").write_text(day_one_chart(rows, shown), encoding="utf-8")
+        parts += ["<h2>On public logs</h2>", html_table(head, cells), dot_chart(logs)]
+    write_texts(
+        out,
+        {
+            "table.md": f"{note}\n\n{text}\n",
+            "results.json": json.dumps(plain, indent=1) + "\n",
+            "report.html": page("Day one", "\n".join(parts)),
+            "day-one.svg": chart,
+        },
+    )
 
 
 def log_grid(logs: Mapping[str, Mapping[str, Mean]]) -> tuple[list[str], list[list[str]]]:

@@ -7,25 +7,18 @@ import csv
 import html
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from learner.experiments.summary import BASELINE, METRICS, Mean, PairedTest, Row
+from streams.charts import html_table, markdown_table, page, terminal_table
 from streams.offline.experiment_plots import figures
 
 CTR = {"ctr_sum": "CTR_sum", "ctr_set": "CTR_set"}
-STYLE = """
-body { font: 15px/1.5 system-ui; max-width: 1200px; margin: 2em auto; padding: 0 1em }
-table { border-collapse: collapse; margin: 1em 0; display: block; overflow-x: auto }
-td, th { padding: .25em .6em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap }
-td:first-child { text-align: left }
-img { max-width: 100% }
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +49,33 @@ class Section:
 
 def write_report(out: Path, title: str, sections: Sequence[Section]) -> None:
     """Write everything into the folder ``out`` and show the tables on the terminal."""
+    parts, console = [f"<h1>{html.escape(title)}</h1>"], Console()
     out.mkdir(parents=True, exist_ok=True)
-    (out / "results.json").write_text(json.dumps(as_json(title, sections), indent=1) + "\n", encoding="utf-8")
     with (out / "table.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(as_csv(sections))
-    (out / "table.md").write_text("\n\n".join(map(markdown, sections)) + "\n", encoding="utf-8")
-    page = [f"<!doctype html><meta charset=utf-8><title>{html.escape(title)}</title><style>{STYLE}</style>"]
-    page.append(f"<h1>{html.escape(title)}</h1>")
-    console = Console()
     for number, section in enumerate(sections, 1):
-        page += [f"<h2>{html.escape(section.title)}</h2>", *(f"<p>{html.escape(line)}" for line in words(section))]
-        page += [as_html(head, cells) for head, cells in (grid(section), order(section))]
+        parts += [f"<h2>{html.escape(section.title)}</h2>", *(f"<p>{html.escape(line)}" for line in words(section))]
+        parts += [html_table(*grid(section)), html_table(*order(section))]
         for name, png in figures(section).items():
             (out / f"{number}-{name}.png").write_bytes(png)
-            page.append(f'<img alt="{name}" src="data:image/png;base64,{base64.b64encode(png).decode()}">')
+            parts.append(f'<img alt="{name}" src="data:image/png;base64,{base64.b64encode(png).decode()}">')
         console.print(terminal(section))
-    (out / "report.html").write_text("\n".join(page) + "\n", encoding="utf-8")
+    write_texts(
+        out,
+        {
+            "results.json": json.dumps(as_json(title, sections), indent=1) + "\n",
+            "table.md": "\n\n".join(map(markdown, sections)) + "\n",
+            "report.html": page(title, "\n".join(parts)),
+        },
+    )
     console.print(f"written: {out / 'report.html'}, results.json, table.csv, table.md and the curves as PNG")
+
+
+def write_texts(out: Path, texts: Mapping[str, str]) -> None:
+    """Write files of these names into a folder, which is made."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (out / name).write_text(text, encoding="utf-8")
 
 
 def words(section: Section) -> list[str]:
@@ -123,27 +126,18 @@ def markdown(section: Section) -> str:
     lines = [f"### {section.title}", "", *(line for text in words(section) for line in (text, ""))]
     for head, cells in (grid(section), order(section)):
         if cells:
-            lines += ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *cells)] + [""]
+            lines += [markdown_table(head, cells), ""]
     return "\n".join(lines).rstrip()
-
-
-def as_html(head: list[str], cells: list[list[str]]) -> str:
-    """Return a table as HTML."""
-    body = [f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in cells]
-    return f"<table><tr>{''.join(f'<th>{html.escape(cell)}</th>' for cell in head)}</tr>{''.join(body)}</table>"
 
 
 def terminal(section: Section) -> Table:
     """Return a section's table for the terminal: without the lifts, which do not fit there."""
-    table = Table(title=f"{section.title}: CTR_sum and CTR_set", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("algorithm", no_wrap=True)
-    for size in section.sizes:
-        for metric in METRICS:
-            table.add_column(f"K = {size}\n{metric[4:]}", justify="right", no_wrap=True)
+    head = ["algorithm", *(f"K = {size}\n{metric[4:]}" for size in section.sizes for metric in METRICS)]
+    lines = []
     for name in dict.fromkeys(row.name for row in section.rows):
         found = [row for size in section.sizes for row in section.of(size) if row.name == name]
-        table.add_row(name, *(f"{row.ctr[metric].value:.3f}" for row in found for metric in METRICS))
-    return table
+        lines.append([name, *(f"{row.ctr[metric].value:.3f}" for row in found for metric in METRICS)])
+    return terminal_table(head, lines, title=f"{section.title}: CTR_sum and CTR_set")
 
 
 def as_json(title: str, sections: Sequence[Section]) -> dict[str, object]:

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from learner.experiments.summary import Mean
+from streams.charts import svg_map, terminal_map, terminal_table
 from streams.offline.experiment_report import percent
 from streams.offline.fit import MODELS, Fit, fit
 from streams.offline.gap_map import nearest_cell
-from streams.offline.heat_map import svg_map, terminal_map
 from streams.offline.logs import Logs
 from streams.settings import write_examination
 
@@ -44,19 +44,18 @@ def run_fit(
 
 def compared(found: Fit) -> Table:
     """Return how well each model foretells held-out lists, the best first, and the baselines that know no items."""
-    table = Table(
-        title=f"{found.judged_on} held-out lists, foretold from {found.trained_on}",
-        caption="perplexity: 1 is a prophet, 2 a coin; ln P is of a row, the clicks above being known",
-    )
-    table.add_column("model", no_wrap=True)
-    for heading in ("ln P", "behind ± s.e.", "perplexity", "given clicks above"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    lines = []
     for name in in_order(found):
         score = found.scores[name]
         behind = f"{score.behind:.4f} ± {score.behind_error:.4f}" if score.behind_error else "–"
         both = f"{score.perplexity.mean():.4f}", f"{score.conditional_perplexity:.4f}"
-        table.add_row(name, f"{score.log_likelihood:.4f}", behind, *both)
-    return table
+        lines.append([name, f"{score.log_likelihood:.4f}", behind, *both])
+    return terminal_table(
+        ("model", "ln P", "behind ± s.e.", "perplexity", "given clicks above"),
+        lines,
+        title=f"{found.judged_on} held-out lists, foretold from {found.trained_on}",
+        caption="perplexity: 1 is a prophet, 2 a coin; ln P is of a row, the clicks above being known",
+    )
 
 
 def in_order(found: Fit) -> list[str]:

@@ -13,7 +13,8 @@ import numpy as np
 from learner.experiments.gap import LEVELS, NAMES, POWERS, Gap, Lifts, place
 from learner.experiments.shop import MEAN, shop_table
 from learner.experiments.summary import Mean
-from streams.offline.experiment_report import STYLE, as_html, percent
+from streams.charts import html_table, markdown_table, page, picture
+from streams.offline.experiment_report import percent, write_texts
 
 CELL, LEFT, TOP = 92, 120, 60
 MEASURED: Mapping[str, tuple[float, float]] = {
@@ -24,7 +25,11 @@ MEASURED: Mapping[str, tuple[float, float]] = {
 }
 
 
-def means(found: Mapping[Gap, Sequence[Lifts]]) -> dict[Gap, dict[tuple[str, str, int], Mean]]:
+MeanLifts = Mapping[Gap, Mapping[tuple[str, str, int], Mean]]
+"""Of every world: by algorithm, kind of α and number of rounds."""
+
+
+def means(found: Mapping[Gap, Sequence[Lifts]]) -> MeanLifts:
     """Return the mean lift and its interval of every world, algorithm, kind of α and number of rounds."""
     return {
         world: {key: Mean.of([each[key] for each in played]) for key in played[0]} for world, played in found.items()
@@ -33,14 +38,13 @@ def means(found: Mapping[Gap, Sequence[Lifts]]) -> dict[Gap, dict[tuple[str, str
 
 def write_gap(out: Path, found: Mapping[Gap, Sequence[Lifts]], *, seeds: int, seconds: float) -> None:
     """Write report.html, gap.svg, table.md, results.json and map.json into the folder ``out``."""
-    out.mkdir(parents=True, exist_ok=True)
     summed = means(found)
     rounds = next(iter(found)).rounds
     note = (
         f"Lift of UBM-LinUCB's CTR_sum over C²UCB's, both learning from their own lists; {seeds} seeds, ± is the "
         f"half-width of the 95% interval (Student's t). Took {seconds:.0f} s."
     )
-    tables, pictures = [], []
+    tables = []
     for changing in (True, False):
         for kind in ("tuned", "theorem"):
             for at in (rounds // 5, rounds):
@@ -52,11 +56,7 @@ def write_gap(out: Path, found: Mapping[Gap, Sequence[Lifts]], *, seeds: int, se
     ]
     tables.append(("The others over C²UCB, α tuned, candidates that change", *others(summed, rounds)))
     tables.append(("When the truth is not what is believed (w about 0.95/k, γ about 0.1)", *odd(summed, rounds)))
-    parts = [
-        f"**{title}**\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells))
-        for title, head, cells in tables
-    ]
-    (out / "table.md").write_text(f"{note}\n\n" + "\n\n".join(parts) + "\n", encoding="utf-8")
+    told = [note, *(f"**{title}**\n\n{markdown_table(head, cells)}" for title, head, cells in tables)]
     plain = [
         {
             "power": world.power,
@@ -72,18 +72,23 @@ def write_gap(out: Path, found: Mapping[Gap, Sequence[Lifts]], *, seeds: int, se
         for world, row in summed.items()
         for (name, kind, at), mean in row.items()
     ]
-    (out / "results.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-    (out / "map.json").write_text(as_map(summed, rounds), encoding="utf-8")
-    page = [f"<!doctype html><meta charset=utf-8><title>Gap</title><style>{STYLE}</style><h1>Where weights pay</h1>"]
-    page.append(f"<p>{html.escape(note)}</p>")
-    page += [f"<h2>{html.escape(title)}</h2>{picture}" for title, picture in pictures]
-    page += [f"<h2>{html.escape(title)}</h2>{as_html(head, cells)}" for title, head, cells in tables]
-    (out / "report.html").write_text("\n".join(page) + "\n", encoding="utf-8")
-    (out / "gap.svg").write_text(pictures[0][1], encoding="utf-8")
-    (out / "gap-fixed.svg").write_text(pictures[1][1], encoding="utf-8")
+    parts = [f"<h1>Where weights pay</h1><p>{html.escape(note)}</p>"]
+    parts += [f"<h2>{html.escape(title)}</h2>{drawn}" for title, drawn in pictures]
+    parts += [f"<h2>{html.escape(title)}</h2>{html_table(head, cells)}" for title, head, cells in tables]
+    write_texts(
+        out,
+        {
+            "table.md": "\n\n".join(told) + "\n",
+            "results.json": json.dumps(plain, indent=1) + "\n",
+            "map.json": as_map(summed, rounds),
+            "report.html": page("Gap", "\n".join(parts)),
+            "gap.svg": pictures[0][1],
+            "gap-fixed.svg": pictures[1][1],
+        },
+    )
 
 
-def as_map(summed: Mapping[Gap, Mapping[tuple[str, str, int], Mean]], at: int) -> str:
+def as_map(summed: MeanLifts, at: int) -> str:
     """Return the map of tuned α as JSON, a cell per line: what `glimpse fit` looks a table's place up in."""
     lines = []
     for power, level in product(POWERS, LEVELS):
@@ -102,9 +107,7 @@ def titled(changing: bool, kind: str, at: int) -> str:
     return f"{candidates}, {'α tuned' if kind == 'tuned' else 'the theorem’s α'}, {at:,} rounds"
 
 
-def grid(
-    summed: Mapping[Gap, Mapping[tuple[str, str, int], Mean]], *, changing: bool, kind: str, at: int
-) -> tuple[list[str], list[list[str]]]:
+def grid(summed: MeanLifts, *, changing: bool, kind: str, at: int) -> tuple[list[str], list[list[str]]]:
     """Return a map as a table: a row for each steepness, a column for each click level."""
     head = ["w falls like", *(f"γ about {level:g}" for level in LEVELS)]
     cells = []
@@ -123,7 +126,7 @@ def is_cell(world: Gap, power: float, level: float, changing: bool) -> bool:
     return plain and (world.power, world.level, world.changing) == (power, level, changing)
 
 
-def others(summed: Mapping[Gap, Mapping[tuple[str, str, int], Mean]], at: int) -> tuple[list[str], list[list[str]]]:
+def others(summed: MeanLifts, at: int) -> tuple[list[str], list[list[str]]]:
     """Return the lifts of all algorithms, and what an oracle would have."""
     names = [*NAMES[1:], "oracle"]
     cells = []
@@ -134,7 +137,7 @@ def others(summed: Mapping[Gap, Mapping[tuple[str, str, int], Mean]], at: int) -
     return ["world", *names], cells
 
 
-def odd(summed: Mapping[Gap, Mapping[tuple[str, str, int], Mean]], at: int) -> tuple[list[str], list[list[str]]]:
+def odd(summed: MeanLifts, at: int) -> tuple[list[str], list[list[str]]]:
     """Return the rows of robustness, and the world as believed before them."""
     names = [*NAMES[1:], "oracle"]
     worlds = [w for w in summed if (w.power, w.level, w.changing) == (1.0, 0.1, True)]
@@ -142,7 +145,7 @@ def odd(summed: Mapping[Gap, Mapping[tuple[str, str, int], Mean]], at: int) -> t
     return ["users and tables", *names], cells
 
 
-def svg(summed: Mapping[Gap, Mapping[tuple[str, str, int], Mean]], *, changing: bool, kind: str, at: int) -> str:
+def svg(summed: MeanLifts, *, changing: bool, kind: str, at: int) -> str:
     """Return a map as a picture, green where weighting pays and red where it costs, measured tables marked on it."""
     parts = []
     for row, power in enumerate(POWERS):
@@ -170,7 +173,4 @@ def svg(summed: Mapping[Gap, Mapping[tuple[str, str, int], Mean]], *, changing: 
             f'<circle cx="{x:.0f}" cy="{y + 12:.0f}" r="3.5"/><text x="{x + 6:.0f}" y="{y + 17:.0f}">{name}</text>'
         )
     width, height = LEFT + len(LEVELS) * CELL * 1.5 + 20, TOP + len(POWERS) * CELL / 2 + 20
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="sans-serif" font-size="12">{"".join(parts)}</svg>'
-    )
+    return picture(width, height, parts)

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from learner.evaluate import Estimate, Interval
 from schemas.records import Snapshot
+from streams.charts import terminal_table
 from streams.offline.judge import ESTIMATORS, Judgement, Options, judge, logged
 from streams.offline.logs import LogError, Logs
 from streams.offline.policy import Draw, read_snapshot, replay
@@ -96,21 +95,16 @@ def evaluate_policy(request: EvaluationRequest) -> EvaluationReport:
 
 def show_evaluation(report: EvaluationReport, console: Console) -> None:
     """Print a report for people."""
-    table = Table(
-        title=f"{report.policy} on {report.lists} logged lists in {report.contexts} contexts",
-        caption="CTRs are per 100 lists; ESS: so many lists of its own would say as much",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    for name in ("estimator", "CTR_sum", "CTR_set", "ESS", "unseen"):
-        table.add_column(name, justify="left" if name == "estimator" else "right", no_wrap=True)
-    table.add_row("the log itself", *(_span(*report.logged[metric]) for metric in ("sum", "set")), f"{report.lists}")
+    lines = [["the log itself", *(_span(*report.logged[metric]) for metric in ("sum", "set")), f"{report.lists}"]]
     for verdict in report.verdicts:
         first, *_ = verdict.estimates
         cells = {each.metric: _span(each.value, each.low, each.high) for each in verdict.estimates}
         spans = [cells.get(metric, "cannot tell") for metric in ("sum", "set")]
-        table.add_row(verdict.estimator, *spans, f"{first.effective_lists:.0f}", f"{first.unsupported:.0%}")
-    console.print(table)
+        lines.append([verdict.estimator, *spans, f"{first.effective_lists:.0f}", f"{first.unsupported:.0%}"])
+    title = f"{report.policy} on {report.lists} logged lists in {report.contexts} contexts"
+    caption = "CTRs are per 100 lists; ESS: so many lists of its own would say as much"
+    head = ("estimator", "CTR_sum", "CTR_set", "ESS", "unseen")
+    console.print(terminal_table(head, lines, title=title, caption=caption))
     if report.assumes:
         console.print(f"assumed: {report.assumes}", markup=False, highlight=False)
     for source in dict.fromkeys(verdict.estimates[0].propensities for verdict in report.verdicts):

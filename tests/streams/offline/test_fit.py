@@ -16,8 +16,9 @@ from learner.click_models.implied import examination_of
 from learner.click_models.places import settled_places
 from learner.experiments.gap import LEVELS, POWERS
 from learner.simulate import Users, browsing_table
+from streams.charts import svg_map
 from streams.commands.main import cli
-from streams.offline import run_fit, svg_map
+from streams.offline import run_fit
 from streams.offline.fit import fit, scaled
 from streams.offline.fit_view import surely, verdict
 from streams.offline.gap_map import gap_cells, nearest_cell

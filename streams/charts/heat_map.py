@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
+from streams.charts.page import picture
+
 COLD, HOT = np.array([247, 251, 255]), np.array([8, 69, 148])  # colours of 0 and 1
 CELL = 44  # pixels
 
@@ -44,11 +46,7 @@ def svg_map(examination: NDArray[np.float64], observations: NDArray[np.int64]) -
                 f'<text x="{left + CELL / 2 - 1}" y="{top + CELL * 0.58}" text-anchor="middle">'
                 f"{value:.2f}{'' if count else '·'}</text></g>"
             )
-    width, height = CELL * (len(names) + 1), CELL * (len(rows) + 1)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="sans-serif" font-size="12">\n' + "\n".join(parts) + "\n</svg>\n"
-    )
+    return picture(CELL * (len(names) + 1), CELL * (len(rows) + 1), parts) + "\n"
 
 
 def column_names(examination: NDArray[np.float64]) -> list[str]:

@@ -10,6 +10,8 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.charts.page import picture
+
 WIDTH, HEIGHT = 520, 300
 LEFT, RIGHT, TOP, BOTTOM = 46, 92, 10, 28
 LABEL = 15  # pixels that a curve's name needs
@@ -56,7 +58,7 @@ def line_chart(lines: Sequence[Line], *, from_zero: bool = False) -> str:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*at) for at in zip(line.x, line.y, strict=True)))
         parts.append(f'<polyline points="{path}" fill="none" stroke="{line.colour}" stroke-width="2"/>')
         parts.append(f'<text x="{WIDTH - RIGHT + 6}" y="{end + 4:.1f}" fill="{line.colour}">{escape(line.name)}</text>')
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}">{"".join(parts)}</svg>'
+    return picture(WIDTH, HEIGHT, parts)
 
 
 def tick_step(span: float) -> float:

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from learner.experiments.summary import Mean
+from streams.charts.page import COLOURS, picture
 
 WIDTH, LEFT, RIGHT, LINE, HEAD = 760, 230, 20, 17, 26
-COLOURS = ("#8a8f98", "#b07aa1", "#e0883a", "#c9a400", "#3f8fd2", "#1a9850", "#111111", "#76b7b2")
 
 
-def dot_chart(rows: Mapping[str, Mapping[str, Mean]], *, colours: Mapping[str, str] | None = None) -> str:
+def dot_chart(rows: Mapping[str, Mapping[str, Mean]]) -> str:
     """Return a picture with a group of dots for each row, a dot with its 95% interval for each name, in percent."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
-    colour = dict(zip(names, COLOURS * 3, strict=False)) | dict(colours or {})
+    colour = dict(zip(names, COLOURS * 3, strict=False))
     ends = [
         100 * (mean.value + side * (mean.half or 0.0))
         for row in rows.values()
@@ -47,10 +47,7 @@ def dot_chart(rows: Mapping[str, Mapping[str, Mean]], *, colours: Mapping[str, s
         for value in ticks_of(low, high)
     ]
     zero = f'<line x1="{x(0)}" x2="{x(0)}" y1="20" y2="{top}" stroke="var(--line, #ccc)"/>'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}" '
-        f'font-family="sans-serif" font-size="12">{"".join(ticks)}{zero}{"".join(parts)}</svg>'
-    )
+    return picture(WIDTH, top, [*ticks, zero, *parts])
 
 
 def ticks_of(low: float, high: float) -> Sequence[float]:
