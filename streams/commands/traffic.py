@@ -29,6 +29,7 @@ def traffic(
     catalogue: Annotated[
         Path, typer.Option(help="What the service holds; a made-up shop is written here if there is none.")
     ] = Path("shop.npz"),
+    encoder: Annotated[Path | None, typer.Option(help='The service\'s encoder, for the recipe ["code"].')] = None,
     url: Annotated[str, typer.Option(help="Where glimpse serve answers.")] = "http://127.0.0.1:6069",
     rate: Annotated[float, typer.Option(min=0.01, max=1e5, help="Users a second.")] = 20.0,
     seconds: Annotated[float, typer.Option(min=0, help="How long users come; 0: until Ctrl-C.")] = 60.0,
@@ -54,13 +55,14 @@ def traffic(
     from rich.console import Console
 
     from streams.demo import Crowdedness, Storefront, Traffic, scores, table_of, write_curves, write_shop
-    from streams.rank import read_catalogue
+    from streams.rank import read_catalogue, read_encoder
     from streams.settings import read_secret
 
     if not catalogue.exists():
         write_shop(catalogue, seed=seed)
         note(f"wrote a made-up shop; serve it: glimpse serve --catalogue {catalogue}")
-    shop = Storefront(read_catalogue(catalogue), browse=browse, drift=drift, seed=seed)
+    held = read_catalogue(catalogue, encoder=None if encoder is None else read_encoder(encoder))
+    shop = Storefront(held, browse=browse, drift=drift, seed=seed)
     how = Crowdedness(rate, seconds or None, lists, think, delay, patience)
     token = read_secret("--token-file", token_file) if token_file else None
 

@@ -42,8 +42,9 @@ class Storefront:
         self.users = catalogue.user_ids or [f"user-{number}" for number in range(USERS)]
         random = np.random.default_rng(seed)
         direction = unit(random.normal(size=(2, catalogue.dim)))
-        nothing = np.eye(1, 1 + catalogue.item_columns)  # an item and a user without features: all but a constant is 0
-        direction[:, catalogue.recipe.contexts(nothing, np.zeros(catalogue.user_columns))[0] > 0] = 0.0
+        if not catalogue.recipe.coded:
+            nothing = np.eye(1, 1 + catalogue.item_columns)  # item and user without features: all but a constant is 0
+            direction[:, catalogue.recipe.contexts(nothing, np.zeros(catalogue.user_columns))[0] > 0] = 0.0
         asked = [self.users[number] for number in random.integers(len(self.users), size=SAMPLE)]
         self._tastes = direction * SPREAD
         self._reach = max(float(np.abs(self._agreement(user, self._tastes)).max()) for user in asked) / SPREAD
@@ -55,10 +56,7 @@ class Storefront:
         return np.clip(MEAN + self._agreement(user, turned)[:, 0] / self._reach, 0.0, 1.0)
 
     def _agreement(self, user: str, tastes: Floats) -> Floats:
-        known = self.catalogue.user(user)
-        features = np.zeros(self.catalogue.user_columns) if known is None else known
-        mapping = self.catalogue.recipe.matrix(self.catalogue.item_columns, features)
-        return np.asarray(self.catalogue.held @ (mapping.T @ tastes.T))
+        return self.catalogue.seen_by(self.catalogue.user(user)).contexts(None) @ tastes.T
 
     def visit(
         self, user: str, items: NDArray[np.int64], at_s: float, random: np.random.Generator

@@ -2,7 +2,15 @@
 
 from streams.rank.candidates import Candidates, read_candidates
 from streams.rank.catalogue import Catalogue, CatalogueError
-from streams.rank.catalogue_file import read_catalogue
+from streams.rank.catalogue_file import read_catalogue, read_encoder
 from streams.rank.recipe import Recipe
 
-__all__ = ["Candidates", "Catalogue", "CatalogueError", "Recipe", "read_candidates", "read_catalogue"]
+__all__ = [
+    "Candidates",
+    "Catalogue",
+    "CatalogueError",
+    "Recipe",
+    "read_candidates",
+    "read_catalogue",
+    "read_encoder",
+]

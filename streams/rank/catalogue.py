@@ -113,7 +113,7 @@ class Catalogue:
 
     def _encoded(self, encoder: Encoder | None, item_part: Floats) -> tuple[Encoder, Half]:
         if encoder is None:
-            raise CatalogueError(f"the recipe {CODE!r} needs an encoder: --encoder FILE")
+            raise CatalogueError(f"the recipe {CODE!r} needs an encoder: --encoder FILE, made by glimpse encoder train")
         wanted = (encoder.user_columns, encoder.columns - encoder.user_columns)
         if (self.user_columns, self.item_columns) != wanted:
             raise CatalogueError(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from learner import Bandit
 from learner.bandits import LinearRanking, Ranking
+from learner.plackett_luce import random_of
 from streams.events import CANDIDATES_BYTES
 from streams.rank.candidates import Candidates
 from streams.rank.catalogue import Catalogue
@@ -44,7 +45,8 @@ def choose(
 ) -> Choice:
     """Return the list for a request; what cannot be ranked raises ValueError or LookupError with the reason.
 
-    Lists of a bucket that draws them are drawn with the impression's id as the seed.
+    Lists of a bucket that draws them are drawn with the impression's id as the seed; so is the order of items that tie
+    by their ids.
     """
     size = request.size or bucket.positions
     if size > bucket.positions:
@@ -56,8 +58,11 @@ def choose(
         elif bucket.draws(request.explore):
             scores = model.scores(contexts, request.items, explore=request.explore)
             picked = Picked(*bucket.draw(scores, size, impression_id, explore=request.explore))
-        else:
+        elif isinstance(model, LinearRanking):
             picked = Picked(model.rank(contexts, size, request.items, explore=request.explore), None)
+        else:
+            rows = _best_items(model, request.items, size, explore=request.explore, seed=impression_id)
+            picked = Picked(rows, None)
         drawn_from = None if picked.propensities is None else _bounded(request.items, contexts)
         return Choice(request.items[picked.rows], contexts[picked.rows], True, picked.propensities, drawn_from)
     if catalogue is None:
@@ -81,7 +86,8 @@ def _held(
             found = seen.best(model, rows, size=size, explore=request.explore)
         else:
             ids = catalogue.items if rows is None else catalogue.items[rows]
-            found = model.rank(np.empty((len(ids), 0)), size, ids, explore=request.explore)
+            seed = None if bucket.draws(request.explore) else impression_id  # a drawn shortlist had chances of its own
+            found = _best_items(model, ids, size, explore=request.explore, seed=seed)
         return found if rows is None else rows[found]
 
     if rows is not None and not len(rows):
@@ -102,6 +108,18 @@ def _held(
     if picked.propensities is not None and rows is not None:
         drawn_from = _bounded(catalogue.items[rows], np.empty((len(rows), 0)))  # contexts are the catalogue's
     return Choice(catalogue.items[picked.rows], contexts, known, picked.propensities, drawn_from)
+
+
+def _best_items(
+    model: Model, items: NDArray[np.int64], size: int, *, explore: float, seed: str | None
+) -> NDArray[np.int64]:
+    """Return the best rows by a model that knows items only by their ids; those that tie are drawn if there is a seed.
+
+    All new items tie. In row order everybody would see the same few of them until those lists close, and trying
+    thousands would take thousands of such waits, however many users come.
+    """
+    order = np.arange(len(items)) if seed is None else random_of(seed).permutation(len(items))
+    return order[model.rank(np.empty((len(items), 0)), size, items[order], explore=explore)]
 
 
 def _given(contexts: NDArray[np.float64], bucket: Bucket) -> NDArray[np.float64]:

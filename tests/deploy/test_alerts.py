@@ -90,6 +90,11 @@ def ranker(bucket: str, epoch: str, offset: str, instance: str = "r") -> dict[st
     return {f"glimpse_ranker_epoch{labels}": epoch, f"glimpse_ranker_offset{labels}": offset}
 
 
+def served(name: str, values: str, **more: str) -> dict[str, str]:
+    extra = "".join(f',{label}="{value}"' for label, value in more.items())
+    return {f'glimpse_serve_{name}{{job="serve",instance="s"{extra}}}': values}
+
+
 def join_delays(true_s: float) -> dict[str, str]:
     """A hundred lists a second that are written ``true_s`` after they were shown, with a wait of 600 s."""
     bounds = [600 + more for more in AFTER_WAIT]
@@ -211,6 +216,30 @@ STORIES = {
     ),
     "a ranker cut off from its source": Story(
         ALIVE | {'glimpse_ranker_source_up{bucket="a"}': "1x8 0x100"}, {"4m": set(), "10m": {"GlimpseRankerCutOff"}}
+    ),
+    "Kafka is away from the ranking service until its memory is full": Story(
+        ALIVE
+        | served("kafka_up", "1x8 0x100 1x100")
+        | served("events_refused_total", "0x60 0+30x40 1200x200")
+        | served("lists_unlogged_total", "0x60 0+3x40 120x200")
+        | served("events_lost_total", "0x300"),
+        {
+            "3m": set(),
+            "10m": {"GlimpseServeCannotLog"},
+            "20m": {"GlimpseServeCannotLog", "GlimpseServeLosesEvents"},
+            "60m": set(),
+        },
+    ),
+    "a catalogue that cannot be used": Story(
+        ALIVE | served("catalogues_refused_total", "0x8 1x200"),
+        {"1m": set(), "5m": {"GlimpseCatalogueRefused"}, "20m": set()},
+    ),
+    "lists take long": Story(
+        ALIVE
+        | served("rank_seconds_bucket", "0+100x20 2000+70x80", le="0.05")
+        | served("rank_seconds_bucket", "0+100x100", le="0.1")
+        | served("rank_seconds_bucket", "0+100x100", le="+Inf"),
+        {"4m": set(), "24m": {"GlimpseServeSlow"}},
     ),
     "reports of compare and advise": Story(
         ALIVE

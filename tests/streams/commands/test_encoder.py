@@ -1,4 +1,4 @@
-"""An encoder from the catalogue to the ranking service: trained by a command that prints what binds buckets to it."""
+"""An encoder from the catalogue to the ranking service and its users: trained by a command that binds buckets to it."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,13 @@ def test_what_the_command_makes_and_prints_serves_lists_of_codes(shop, tmp_path)
     assert settings.buckets["main"].contexts_sha256 == encoder.sha256()
     with serving(settings, source=str(tmp_path), catalogue=shop, encoder=out) as server:
         shown = Client(server).post("/rank", {"user": "u3"}).found
+        users = ["traffic", "--catalogue", str(shop), "--encoder", str(out), "--url", server.url]
+        played = CliRunner().invoke(cli, [*users, "--rate", "40", "--seconds", "1", "--lists", "1", "--delay", "0"])
+        blind = CliRunner().invoke(cli, [*users[:3], "--url", server.url])
     assert (len(shown["items"]), shown["user_known"]) == (5, True)
+    assert played.exit_code == 0, played.output
+    assert "CTR_sum" in played.output
+    assert "needs an encoder: --encoder FILE" in str(blind.exception)
 
 
 def test_a_catalogue_without_users_cannot_train(tmp_path):

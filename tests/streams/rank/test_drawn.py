@@ -67,3 +67,21 @@ def test_without_exploring_the_best_list_is_shown_but_lots_stay_lots():
     assert (shown.items.tolist(), shown.propensities) == (best.items.tolist(), None)
     drawn = choose(still, BUCKETS["by lot"], taught(BUCKETS["by lot"]), SHOP, impression_id="i").propensities
     np.testing.assert_allclose(drawn, 1 / np.arange(30, 25, -1))
+
+
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+def test_new_items_are_spread_over_the_lists_of_a_model_without_contexts(request_):
+    bucket = Bucket("b", "pbm-ucb", dim=0, positions=5, examination=TABLE)
+    model, wanted = bucket.model(), 30 if request_.items is None else len(request_.items)
+    lists = [choose(request_, bucket, model, SHOP, impression_id=f"i-{n}").items.tolist() for n in range(40)]
+    assert len({item for shown in lists for item in shown}) == wanted
+    assert lists[7] == choose(request_, bucket, model, SHOP, impression_id="i-7").items.tolist()
+    model.learn(Samples.from_clicks(np.zeros((1, 5, 0)), np.zeros((1, 5)), [lists[0]]))
+    later = [choose(request_, bucket, model, SHOP, impression_id=f"j-{n}").items.tolist() for n in range(40)]
+    assert not {item for shown in later for item in shown} & set(lists[0])  # what was tried waits for the rest
+    known = taught(bucket)
+    orders = {tuple(choose(request_, bucket, known, SHOP, impression_id=f"k-{n}").items) for n in range(40)}
+    items = SHOP.items if request_.items is None else request_.items
+    bounds = known._upper_bounds(items, request_.explore)
+    for order in orders:
+        np.testing.assert_array_equal(bounds[np.searchsorted(items, order)], np.sort(bounds)[::-1][:5])
