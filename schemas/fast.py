@@ -1,9 +1,9 @@
-"""A short cut from bytes to records for impressions and clicks, the two events that arrive by the million.
+"""A short cut from bytes to records for impressions and clicks, the two events that arrive by the million, and samples.
 
 Each function reads only what producers commonly write (ids under 64 bytes, times from 1970-07 to 2039, lists under
-8 KB) and returns None for anything else, good or bad, which then takes the strict and slower way. What it does read is
-held to the same rules: the shortest varints, UTF-8, no byte left over, columns that fit together.
-``tests/bench/codec.py`` measures it beside fastavro.
+8 KB; of a batch of samples, ids of one length) and returns None for anything else, good or bad, which then takes the
+strict and slower way. What it does read is held to the same rules: the shortest varints, UTF-8, no byte left over,
+columns that fit together. ``tests/bench/codec.py`` measures it beside fastavro.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any
 
-from schemas.records import Click, Impression
-from schemas.strict import SchemaError, Walk
+from schemas.records import Click, Impression, SampleBatch
+from schemas.strict import MAX_VALUES, SchemaError, Walk
 
 _SIX_BYTES = Struct("<6B").unpack_from
 _DOUBLE = Struct("<d").unpack_from
@@ -170,3 +170,66 @@ def read_click(data: bytes, start: int) -> Click | None:
     record.reward = reward
     record.__class__ = Click
     return record  # type: ignore[no-any-return]
+
+
+def read_samples(data: bytes, start: int) -> SampleBatch | None:
+    """Return the batch that fills ``data`` from ``start``, or None when it is not of the common kind."""
+    return _read_samples(data, start, full=False)
+
+
+def read_full_samples(data: bytes, start: int) -> SampleBatch | None:
+    """Return the batch with users and propensities that fills ``data`` from ``start``, or None as above."""
+    return _read_samples(data, start, full=True)
+
+
+def _read_samples(data: bytes, start: int, *, full: bool) -> SampleBatch | None:
+    walk = Walk(data, start)
+    try:
+        bucket = walk.content().decode()
+        dim = walk.varint32()
+        rows = [walk.content() for _ in range(5)]
+        ids = _ids(walk)
+        lists = [walk.content() for _ in range(7)]
+        version = walk.content().decode() if full else ""
+        users, propensities = (walk.content(), walk.content()) if full else (b"", b"")
+    except (IndexError, SchemaError, UnicodeDecodeError):
+        return None
+    if ids is None or walk.at != len(data) or not _fits(dim, rows, ids, lists):
+        return None
+    items, positions, last_clicks, rewards, contexts = rows
+    if len(users) not in (0, 8 * len(ids)) or len(propensities) not in (0, 4 * len(positions)):
+        return None
+    columns: list[Any] = [items, positions, last_clicks, rewards, contexts, ids, *lists, version, users, propensities]
+    return SampleBatch(bucket, dim, *columns)
+
+
+def _ids(walk: Walk) -> list[str] | None:
+    """Return ids of equal length: one block of them, each behind the same length byte."""
+    count, at = walk.varint(), walk.at
+    if count == 0:
+        return []
+    step = 1 + (walk.data[at] >> 1)
+    if walk.data[at] & 0x81 or not 0 < count <= min(MAX_VALUES // 2, (len(walk.data) - at) // step):
+        return None
+    block = walk.data[at : at + count * step]
+    if block[::step].count(block[0]) != count:
+        return None
+    walk.at += count * step
+    if walk.varint() != 0:  # another block of ids
+        return None
+    text = block.decode()
+    if len(text) != len(block):  # characters of several bytes, which places in the text do not count
+        return None
+    return [text[start : start + step - 1] for start in range(1, len(text) + 1, step)]
+
+
+def _fits(dim: int, rows: list[bytes], ids: list[str], lists: list[bytes]) -> bool:
+    items, positions, last_clicks, rewards, contexts = rows
+    count = len(positions)
+    return (
+        dim >= 0
+        and (len(items), len(last_clicks), len(rewards), len(contexts))
+        == (8 * count, count, 8 * count, 4 * dim * count)
+        and [len(column) for column in lists] == [width * len(ids) for width in (1, 1, 8, 4, 8, 4, 8)]
+        and sum(lists[0]) == count
+    )

@@ -13,8 +13,7 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, expand_schema, fingerprint, load_schema, to_parsing_canonical_form
 
-from schemas.fast import read_click, read_full_impression, read_impression
-from schemas.fast_samples import read_full_samples, read_samples
+from schemas.fast import read_click, read_full_impression, read_full_samples, read_impression, read_samples
 from schemas.records import (
     Candidate,
     Click,

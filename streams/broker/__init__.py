@@ -3,9 +3,8 @@
 from streams.broker.clients import admin, admin_client, consumer, producer, transactional
 from streams.broker.job_log import log_of_job
 from streams.broker.job_memory import JobMemory
-from streams.broker.kafka_broker import KafkaBroker
+from streams.broker.kafka_broker import KafkaBroker, await_sent, was_fenced
 from streams.broker.open_broker import ConfluentBroker, open_broker
-from streams.broker.partitioner import partition_of
 from streams.broker.port import (
     REAL_CLOCKS,
     BrokerPort,
@@ -22,10 +21,10 @@ from streams.broker.topics import (
     create_topics,
     delete_topics,
     describe_topics,
+    partition_of,
     stamps_of_any_time,
     topic_specs,
 )
-from streams.broker.transactions import await_sent, was_fenced
 
 __all__ = [
     "REAL_CLOCKS",

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka import TopicPartition
+from kafka.errors import InvalidProducerEpochError, KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
 from streams.broker.clients import admin, transactional
 from streams.broker.kafka_consumer import KafkaGroupConsumer, KafkaLogConsumer
 from streams.broker.port import GroupConsumer, GroupOffset, TransactionWriter
 from streams.broker.topics import Found, describe_topics
-from streams.broker.transactions import abandon, await_sent, commit_transaction, send_offsets
 from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def await_sent(futures: Iterable[Any], *, within_s: float = 30.0) -> None:
+    """Raise the error of the first record that the broker did not take.
+
+    To be called before each commit: on a stale epoch kafka-python renews itself and forgets what it has not sent.
+    """
+    for future in futures:
+        future.get(timeout=within_s)
+
+
+def was_fenced(error: BaseException) -> bool:
+    """Return whether a newer writer of the same name has taken over, which kafka-python may tell only by the way."""
+    kinds = ProducerFencedError | InvalidProducerEpochError
+    return isinstance(error, kinds) or (isinstance(error, KafkaError) and ProducerFencedError.__name__ in str(error))
 
 
 class KafkaWriter:
-    """A transactional producer; making one fences any older one of its name."""
+    """A transactional producer; making one fences any older one of its name.
+
+    Each step has an end: kafka-python waits for the broker's answer without one, so that a request lost while the
+    broker restarts would hold its worker for ever. After a KafkaTimeoutError nobody knows whether the step took effect;
+    dropping the producer and making another with the same transactional id settles it, since its ``init_transactions``
+    waits for a commit that is under way and aborts whatever is not.
+    """
 
     def __init__(self, settings: Settings, name: str, *, patience_ms: int) -> None:
         self._patience_ms = patience_ms
@@ -51,20 +75,33 @@ class KafkaWriter:
         """Add the group's offsets; the transaction can then commit only while ``member`` is in its group."""
         self._await_sent()
         given = {place: OffsetAndMetadata(*entry, -1) for place, entry in offsets.items()}
-        send_offsets(self._producer, given, member, within_ms=self._patience_ms)
+        self._settle(self._producer._transaction_manager.send_offsets_to_transaction(given, member))
 
     def commit(self) -> None:
         """Commit; when this returns, all of it is durable."""
         self._await_sent()
-        commit_transaction(self._producer, within_ms=self._patience_ms)
+        self._settle(self._producer._transaction_manager.begin_commit())
+
+    def _settle(self, result: Any) -> None:
+        self._producer._sender.wakeup()
+        if not result.wait(timeout_ms=self._patience_ms):
+            raise KafkaTimeoutError(f"the broker did not answer within {self._patience_ms} ms")
 
     def _await_sent(self) -> None:
         await_sent(self._sent, within_s=self._patience_ms / 1000)
         self._sent.clear()
 
     def abandon(self) -> None:
-        """Let go at once; a transaction that is open is aborted by the next writer of this name, or by its timeout."""
-        abandon(self._producer)
+        """Let go at once; a transaction that is open is aborted by the next writer of this name, or by its timeout.
+
+        Nothing may leave any more. A plain close would first try to send what is left, fail while the broker is away,
+        and leave a thread behind that comes back with it.
+        """
+        self._producer._sender.force_close()
+        try:
+            self._producer.close(timeout=1)
+        except KafkaError as error:
+            log.debug("a producer did not close in time: %r", error)
 
 
 class KafkaBroker:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import AuthorizationError, TopicAlreadyExistsError, for_code
+from kafka.partitioner.default import murmur2
 
 from streams.broker.clients import admin
 from streams.settings import Settings, Topics
@@ -165,3 +166,12 @@ def _set_stamps(settings: Settings, limits: Mapping[str, str]) -> None:
             if all(found["topic"][name].get(AFTER_MAX, {}).get("value") == limit for name, limit in limits.items()):
                 return
             time.sleep(0.05)
+
+
+def partition_of(bucket: str, partitions: int) -> int:
+    """Return the samples partition of a bucket: where Kafka's default partitioner puts its name.
+
+    >>> [partition_of(name, 4) for name in ("ubm", "c2ucb", "pbm")]
+    [0, 2, 1]
+    """
+    return int((murmur2(bucket.encode()) & 0x7FFFFFFF) % partitions)

@@ -1,18 +1,19 @@
 """Impressions and clicks: made from arrays or JSON, and the rules that they must keep."""
 
-from streams.events.acceptance import Acceptance, Limits, short
-from streams.events.events import Event, click_of, event_of, impression_of, read_events
-from streams.events.metarank import MetarankEvents
-from streams.events.sizes import (
+from streams.events.acceptance import (
     CANDIDATES_BYTES,
     LIST_BYTES,
     MAX_ID_BYTES,
     MAX_RECORD_BYTES,
     MAX_VERSION_BYTES,
     RECORD_BYTES,
+    Acceptance,
+    Limits,
     list_bytes,
+    short,
 )
-from streams.events.users import user_hash
+from streams.events.events import Event, click_of, event_of, impression_of, read_events, user_hash
+from streams.events.metarank import MetarankEvents
 
 __all__ = [
     "CANDIDATES_BYTES",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
 from numbers import Real
 from operator import index
 from typing import Any
@@ -16,7 +17,7 @@ from learner.browsing import MAX_POSITIONS
 from schemas.json_text import json_lines
 from schemas.records import Click, Impression
 from schemas.shapes import checked
-from streams.events.sizes import MAX_ID_BYTES, MAX_VERSION_BYTES
+from streams.events.acceptance import MAX_ID_BYTES, MAX_VERSION_BYTES
 
 Event = Impression | Click
 _OPTIONAL = {"contexts", "rendered", "ranked_by_epoch", "ranked_by_offset", "reward", "split_version", "catalogue"} | {
@@ -202,3 +203,17 @@ def _whole(name: str, value: Any, low: int, high: int) -> int:
     if isinstance(value, bool) or not low <= number <= high:
         raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
     return number
+
+
+def user_hash(user_id: str) -> int:
+    """Return 64 bits of a user's hash, the same in every process and release; 0 for no user.
+
+    It is no secret: who knows the user ids can compute it.
+
+    >>> user_hash("u-17"), user_hash("")
+    (17699964692880525796, 0)
+    """
+    if not user_id:
+        return 0
+    digest = blake2b(user_id.encode(), digest_size=8, person=b"glimpse-user").digest()
+    return int.from_bytes(digest, "little") or 1

@@ -1,11 +1,11 @@
 """Impressions and clicks in, samples out."""
 
-from streams.join.checkpoint import Checkpoint
+from streams.join.clock import IdleTime
 from streams.join.commit import Commit
-from streams.join.idle_time import IdleTime
 from streams.join.ledger import Ledger
 from streams.join.log_part import BadCommit, LogPart, RuleEra
 from streams.join.merge import checkpoints, feed_block, rebuild_join
+from streams.join.outbox import Checkpoint
 from streams.join.rules import JoinRules
 from streams.join.session_join import SessionJoin
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.click_columns import ClickColumns, read_clicks
 from schemas.codec import SchemaError, decode
-from schemas.impression_columns import ImpressionColumns, read_impressions
+from schemas.event_columns import ClickColumns, ImpressionColumns, read_clicks, read_impressions
 from schemas.records import Click, Impression
 from streams.events import CANDIDATES_BYTES, MAX_ID_BYTES
 from streams.join.rules import JoinRules

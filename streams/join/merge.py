@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from streams.join.checkpoint import Checkpoint
 from streams.join.clock import LATEST, TopStamps
 from streams.join.commit import Commit
 from streams.join.log_part import NEVER
+from streams.join.outbox import Checkpoint
 from streams.join.session_join import SessionJoin
 from streams.logs import LogBlock, LogRecord
 from streams.settings import EVENTS

@@ -8,17 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.impression_columns import ImpressionColumns
+from schemas.event_columns import ImpressionColumns
 from streams.events import list_bytes
 from streams.join import batches
 from streams.join.batches import ListNote
 from streams.join.clicks import ANY_SESSION, Clicks
 from streams.join.columns import NONE, BucketColumns
-from streams.join.forgotten import Forgotten
-from streams.join.held_ids import HeldIds
 from streams.join.ledger import Ledger
 from streams.join.outbox import Outbox
-from streams.join.restart_points import RestartPoints
+from streams.join.past_lists import Forgotten, HeldIds, RestartPoints
 from streams.join.rules import JoinRules
 from streams.join.timer_wheel import Slots
 

@@ -1,4 +1,4 @@
-"""What a join has to write since its last checkpoint: samples, dead letters, late clicks."""
+"""What a join has to write since its last checkpoint: samples, dead letters, late clicks; and the checkpoint itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.records import DeadLetter, SampleBatch
+from schemas.records import DeadLetter, Rules, SampleBatch
+from streams.join.commit import Commit
 from streams.logs import LogRecord, cut_to_fit
 
 ENTRY_BYTES = 128  # of a record beside what it carries: topic, offsets, lengths, the broker's own
@@ -112,3 +113,18 @@ class Outbox:
         """Begin anew, once all was taken."""
         self.samples, self.dead_letters, self.late_clicks, self.click_delays = [], [], [], []
         self.bytes = self.early_clicks = self.orphan_clicks = 0
+
+
+class Checkpoint(NamedTuple):
+    """What one consistent checkpoint must write, all of it or nothing, and where a restart goes on from it."""
+
+    samples: list[SampleBatch]
+    dead_letters: list[DeadLetter]
+    late_clicks: list[LogRecord]
+    commit: Commit
+    click_delays_ms: NDArray[
+        np.int64
+    ]  # from shown to clicked, of the first clicks on a position since the last checkpoint
+    early_clicks: int  # read before their list, which has come since the last checkpoint
+    orphan_clicks: int  # of the late ones, those whose list was never seen
+    rules: list[Rules]  # of eras that this commit is the first to name: for ``parameters``, with the topic's id put in

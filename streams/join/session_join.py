@@ -15,23 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.click_columns import ClickColumns
-from schemas.impression_columns import ImpressionColumns
+from schemas.event_columns import ClickColumns, ImpressionColumns
 from schemas.records import Click, Impression
 from streams.events import MAX_ID_BYTES, Acceptance, list_bytes
 from streams.join.batches import note_of
-from streams.join.checkpoint import Checkpoint
 from streams.join.clicks import ANY_SESSION, Clicks, WaitingClicks
 from streams.join.clock import LogClock, Times
 from streams.join.columns import MOST_HELD_MS
 from streams.join.commit import Commit
 from streams.join.decoding import Decoded, bad_click, decoded, longest_id, session_hashes
-from streams.join.era_rules import EraRules
 from streams.join.ledger import Ledger
 from streams.join.log_part import NEVER, LogPart
 from streams.join.open_lists import REFUSED, OpenLists, Shown
-from streams.join.outbox import Outbox
-from streams.join.rules import JoinRules, parts
+from streams.join.outbox import Checkpoint, Outbox
+from streams.join.rules import EraRules, JoinRules, parts
 from streams.logs import LogRecord, record_bytes
 
 Ints = NDArray[np.int64]

@@ -1,17 +1,26 @@
 """Snapshots of what was learned, and the places that keep them."""
 
-from streams.parameters.chunks import CANDIDATE, ROLLOUT, Version, key_of, load_snapshot, name_of, split_snapshot
 from streams.parameters.description import describe, describe_candidate, describe_rollout
 from streams.parameters.directory import DirectoryParameters
-from streams.parameters.errors import ConfigChanged, Hopeless, SnapshotCorrupt, SnapshotMissing
 from streams.parameters.newest import Newest
 from streams.parameters.rollouts import CHANGEABLE, before_of, in_force, overruled, rollout_of
 from streams.parameters.snapshot import (
+    CANDIDATE,
+    ROLLOUT,
+    ConfigChanged,
+    Hopeless,
+    SnapshotCorrupt,
+    SnapshotMissing,
+    Version,
     check_config,
     check_stamp,
     differences,
     frozen_model,
+    key_of,
+    load_snapshot,
+    name_of,
     restore_model,
+    split_snapshot,
     take_snapshot,
     verify,
 )

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from schemas.records import Snapshot
 from streams.logs import SourceAway, replace_file
-from streams.parameters.chunks import Version, load_snapshot
-from streams.parameters.errors import SnapshotCorrupt
-from streams.parameters.snapshot import verify
+from streams.parameters.snapshot import SnapshotCorrupt, Version, load_snapshot, verify
 
 
 class DirectoryParameters:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from schemas.records import Snapshot
-from streams.parameters.chunks import MAX_BYTES, Version, join_chunks, name_of
-from streams.parameters.errors import SnapshotCorrupt
-from streams.parameters.snapshot import verify
+from streams.parameters.snapshot import MAX_BYTES, SnapshotCorrupt, Version, join_chunks, name_of, verify
 
 MAX_CHUNKS = 10_000  # of one snapshot
 

@@ -10,8 +10,7 @@ from typing import Any
 from learner import PbmUcb, UbmLinUcb
 from schemas.json_text import parse_json
 from schemas.records import Rollout, Snapshot
-from streams.parameters.errors import ConfigChanged
-from streams.parameters.snapshot import differences
+from streams.parameters.snapshot import ConfigChanged, differences
 from streams.settings import Bucket, SettingsError
 
 CHANGEABLE = ("algorithm", "alpha", "ridge", "beta", "examination")  # by a rollout; the join knows nothing of these

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from schemas.records import Snapshot
-from streams.parameters.chunks import Version
+from streams.parameters.snapshot import Version
 
 
 class SnapshotSource(Protocol):

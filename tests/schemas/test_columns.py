@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schemas.click_columns import ClickColumns, read_clicks
 from schemas.codec import SchemaError, decode, encode
-from schemas.impression_columns import ImpressionColumns, read_impressions
+from schemas.event_columns import ClickColumns, ImpressionColumns, read_clicks, read_impressions
 from schemas.records import Click, Impression
 
 AT_MS = 1_700_000_000_000

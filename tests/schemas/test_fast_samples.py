@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from schemas.codec import SchemaError, _read, encode
-from schemas.fast_samples import read_full_samples, read_samples
+from schemas.fast import read_full_samples, read_samples
 from schemas.known import PLAIN, SCHEMAS, writer_of
 from schemas.records import SampleBatch
 

@@ -31,8 +31,8 @@ from streams.logs import Archive, ArchiveError, LogBlock, LogRecord
 from streams.logs.segment import Segment
 from streams.offline.logs import LogError, read_logs
 from streams.parameters import SnapshotCorrupt, frozen_model, take_snapshot
-from streams.parameters.chunks import load_snapshot
 from streams.parameters.newest import Newest
+from streams.parameters.snapshot import load_snapshot
 from streams.rank.candidates import CandidateError, read_candidates
 from streams.rank.catalogue_file import catalogue_of
 from streams.rank.choice import choose

@@ -12,8 +12,7 @@ from simulated_learner import LearnJob
 
 from streams.join import Commit
 from streams.join.job.partition import PartitionJoin
-from streams.join.job.start import JoinRefused
-from streams.join.job.starts import Starts
+from streams.join.job.starts import JoinRefused, Starts
 from streams.join.job.worker import JoinJob
 from streams.join.job.writer import JoinWriter
 from streams.learn.job import rounds

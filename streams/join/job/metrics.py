@@ -9,8 +9,8 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from schemas.records import DeadLetter
-from streams.join.checkpoint import Checkpoint
 from streams.join.ledger import Ledger
+from streams.join.outbox import Checkpoint
 from streams.web import SECONDS, BulkHistogram, text_of
 
 DELAYS = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 720, 900, 1080, 1200, 1500, 1800, 3600, 14_400)

@@ -6,12 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from streams.join.checkpoint import Checkpoint
-from streams.join.clock import LogClock
+from streams.join.clock import IdleTime, LogClock
 from streams.join.commit import Commit
-from streams.join.idle_time import IdleTime
 from streams.join.job.writer import Outgoing, outgoing
 from streams.join.log_part import NEVER
+from streams.join.outbox import Checkpoint
 from streams.join.session_join import SessionJoin
 from streams.settings import Topics
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from streams.join.checkpoint import Checkpoint
 from streams.join.job.metrics import JoinMetrics
 from streams.join.job.partition import PartitionJoin
 from streams.join.ledger import Ledger
+from streams.join.outbox import Checkpoint
 from streams.web import STUCK_S, StuckCheck
 
 SHOW_EVERY_S = 1.0

@@ -16,8 +16,7 @@ from streams.broker import REAL_CLOCKS, BrokerPort, GroupConsumer, GroupOffset, 
 from streams.events import Acceptance
 from streams.join.commit import Commit
 from streams.join.job.partition import Entries, PartitionJoin
-from streams.join.job.start import Bounds, CommittedNow, JoinRefused, ways_out
-from streams.join.job.starts import Starts
+from streams.join.job.starts import Bounds, CommittedNow, JoinRefused, Starts, ways_out
 from streams.join.job.watch import JoinWatch
 from streams.join.job.writer import JoinWriter, Pace
 from streams.join.log_part import BadCommit

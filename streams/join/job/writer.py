@@ -10,8 +10,8 @@ from kafka import TopicPartition
 
 from schemas.codec import encode
 from streams.broker import BrokerPort, GroupOffset
-from streams.join.checkpoint import Checkpoint
 from streams.join.job.records import RULES_KEY
+from streams.join.outbox import Checkpoint
 from streams.settings import Topics
 
 PATIENCE_MS = 10_000

@@ -13,9 +13,8 @@ from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Candidate, Progress, Rollout, Snapshot
 from streams.broker import BrokerPort, KafkaBroker
 from streams.logs import SourceAway
-from streams.parameters.chunks import CANDIDATE, Version
-from streams.parameters.errors import SnapshotCorrupt, SnapshotMissing
 from streams.parameters.newest import Newest
+from streams.parameters.snapshot import CANDIDATE, SnapshotCorrupt, SnapshotMissing, Version
 from streams.settings import Settings, Topics
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,7 @@ from redis.retry import Retry
 
 from schemas.records import Snapshot
 from streams.logs import SourceAway
-from streams.parameters.chunks import Version, load_snapshot
-from streams.parameters.errors import SnapshotCorrupt
-from streams.parameters.snapshot import verify
+from streams.parameters.snapshot import SnapshotCorrupt, Version, load_snapshot, verify
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from streams.broker import admin, create_topics
-from streams.join.job.start import JoinRefused
+from streams.join.job.starts import JoinRefused
 from streams.settings import Topics
 
 

@@ -10,7 +10,7 @@ from join_events import BUCKET, T0, World
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.events import Acceptance
-from streams.events.sizes import SPARE_BYTES
+from streams.events.acceptance import SPARE_BYTES
 from streams.join import Commit
 from streams.join import columns as join_columns
 from streams.logs import LogRecord

@@ -21,8 +21,7 @@ from streams.parameters import (
     take_snapshot,
     verify,
 )
-from streams.parameters.chunks import join_chunks
-from streams.parameters.snapshot import MAX_DIM
+from streams.parameters.snapshot import MAX_DIM, join_chunks
 from streams.settings import Bucket, SettingsError
 
 BUCKETS = all_algorithms()

@@ -1,4 +1,4 @@
-"""Impressions in columns: many payloads read at once, where they are of the common kind.
+"""Impressions and clicks in columns: many payloads read at once, where they are of the common kind.
 
 That is what ``schemas.fast`` takes its short cut for, with ids of ASCII; anything else, good or bad, is left to be read
 one by one. What is read here is held to the same rules.
@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.fast import ranked_by
-from schemas.known import PLAIN, writer_of
+from schemas.known import PLAIN, SCHEMAS, writer_of
 from schemas.payloads import Payloads
-from schemas.records import Impression
+from schemas.records import Click, Impression
 from schemas.strict import SchemaError
 
 Ints = NDArray[np.int64]
 _HEADER = writer_of(PLAIN[Impression]).header
+_CLICK_HEADER = writer_of(SCHEMAS[Click]).header
 
 
 class ImpressionColumns(NamedTuple):
@@ -72,16 +73,24 @@ class ImpressionColumns(NamedTuple):
     def merged(self, own: Ints, others: ImpressionColumns, theirs: Ints) -> ImpressionColumns:
         """Return the impressions of both, each at the index that is given for it; both rise."""
         before = np.searchsorted(own, theirs)  # how many of these stand before each of the others
-        order = np.argsort(np.concatenate((own, theirs)), kind="stable")
-        pairs: list[Any] = list(zip(self, others, strict=True))
-        columns: list[Any] = []
-        for mine, yours in pairs[:3]:
+        columns = _merged(zip(self[:9], others[:9], strict=True), own, theirs)
+        columns.append(_inserted((self.items, others.items), (self.size, others.size), before))
+        widths = self.context_bytes >> 2, others.context_bytes >> 2
+        columns.append(_inserted((self.contexts, others.contexts), widths, before))
+        return ImpressionColumns(*columns)
+
+
+def _merged(pairs: Iterable[tuple[Any, Any]], own: Ints, theirs: Ints) -> list[Any]:
+    """Return pairs of columns, lists or arrays, each as one with its entries at the indices that are given."""
+    order = np.argsort(np.concatenate((own, theirs)), kind="stable")
+    columns: list[Any] = []
+    for mine, yours in pairs:
+        if isinstance(mine, list):
             both = [*mine, *yours]
             columns.append([both[index] for index in order.tolist()])
-        columns += [np.concatenate(pair)[order] for pair in pairs[3:9]]
-        columns.append(_inserted(pairs[9], (self.size, others.size), before))
-        columns.append(_inserted(pairs[10], (self.context_bytes >> 2, others.context_bytes >> 2), before))
-        return ImpressionColumns(*columns)
+        else:
+            columns.append(np.concatenate((mine, yours))[order])
+    return columns
 
 
 def _chosen(rows: NDArray[Any], sizes: Ints, which: Ints) -> NDArray[Any]:
@@ -150,3 +159,49 @@ def _version(tail: bytes) -> tuple[int, int] | None:
         return ranked_by(tail)
     except (IndexError, SchemaError):
         return None
+
+
+class ClickColumns(NamedTuple):
+    """Clicks, an entry for each in every column."""
+
+    ids: list[str]
+    sessions: list[str]
+    position: Ints
+    clicked_at: Ints
+    reward: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, events: Sequence[Click]) -> ClickColumns:
+        """Return clicks that were read one by one as columns."""
+        return cls(
+            [event.impression_id for event in events],
+            [event.session_id for event in events],
+            np.array([event.position for event in events], np.int64),
+            np.array([event.clicked_at_ms for event in events], np.int64),
+            np.array([event.reward for event in events], np.float64),
+        )
+
+    def merged(self, own: Ints, others: ClickColumns, theirs: Ints) -> ClickColumns:
+        """Return the clicks of both, each at the index that is given for it."""
+        return ClickColumns(*_merged(zip(self, others, strict=True), own, theirs))
+
+
+def read_clicks(values: Sequence[bytes]) -> tuple[Ints, ClickColumns]:
+    """Return the clicks of the common kind in columns, and which of the payloads they are."""
+    walk = Payloads(values, _CLICK_HEADER)
+    impression_id, session = (walk.skip(walk.small()) for _ in range(2))
+    head_stop = walk.at
+    position, clicked_at = walk.small(), walk.time()
+    reward = walk.window(walk.at, 8)
+    walk.common &= walk.at + 8 == walk.stop
+    which = np.flatnonzero(walk.common)
+    heads = walk.slices((walk.head, head_stop), which)
+    if not b"".join(heads).isascii():
+        which = which[[head.isascii() for head in heads]]
+    return which, ClickColumns(
+        walk.strings(impression_id, which),
+        walk.strings(session, which),
+        position[which],
+        clicked_at[which],
+        np.frombuffer(reward[which].tobytes(), "<f8"),
+    )
