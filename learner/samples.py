@@ -144,6 +144,8 @@ class Samples:
         """Return all lists of ``batches`` in their order."""
         if not batches:
             raise ValueError("concat needs at least one batch; an empty one is samples[:0]")
+        if len(batches) == 1:
+            return batches[0]
         widths = {batch.dim for batch in batches}
         if len(widths) > 1:
             raise ValueError(f"batches to concatenate must have the same number of features, got {sorted(widths)}")

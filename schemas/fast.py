@@ -12,7 +12,7 @@ from dataclasses import fields
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.records import Click, Impression, SampleBatch
 from schemas.strict import MAX_VALUES, SchemaError, Walk
@@ -33,6 +33,20 @@ class _OpenClick:
     """A Click while its slots are filled."""
 
     __slots__ = tuple(field.name for field in fields(Click))
+
+
+class SampleSpans(NamedTuple):
+    """Where the columns of a sample batch lie in its bytes, checked to fit together."""
+
+    bucket: str
+    dim: int
+    rows: list[slice]  # items, positions, last clicks, rewards, contexts
+    ids: str  # each behind its length byte
+    id_step: int  # from one id to the next
+    lists: list[slice]  # sizes, signs and the five others
+    version: str
+    users: slice
+    propensities: slice
 
 
 @lru_cache(maxsize=4096)  # one snapshot ranks many lists
@@ -183,31 +197,56 @@ def read_full_samples(data: bytes, start: int) -> SampleBatch | None:
 
 
 def _read_samples(data: bytes, start: int, *, full: bool) -> SampleBatch | None:
+    found = sample_spans(data, start, full=full)
+    if found is None:
+        return None
+    step = found.id_step
+    ids = [found.ids[at : at + step - 1] for at in range(1, len(found.ids) + 1, step)]
+    columns: list[Any] = [data[span] for span in found.rows]
+    columns += [ids, *(data[span] for span in found.lists), found.version, data[found.users], data[found.propensities]]
+    return SampleBatch(found.bucket, found.dim, *columns)
+
+
+def sample_spans(data: bytes, start: int, *, full: bool) -> SampleSpans | None:
+    """Return where the columns lie of the batch that fills ``data`` from ``start``, or None as above."""
     walk = Walk(data, start)
     try:
         bucket = walk.content().decode()
         dim = walk.varint32()
-        rows = [walk.content() for _ in range(5)]
+        rows = [_span(walk) for _ in range(5)]
         ids = _ids(walk)
-        lists = [walk.content() for _ in range(7)]
+        lists = [_span(walk) for _ in range(7)]
         version = walk.content().decode() if full else ""
-        users, propensities = (walk.content(), walk.content()) if full else (b"", b"")
+        users, propensities = (_span(walk), _span(walk)) if full else (slice(0, 0), slice(0, 0))
     except (IndexError, SchemaError, UnicodeDecodeError):
         return None
-    if ids is None or walk.at != len(data) or not _fits(dim, rows, ids, lists):
+    if ids is None or walk.at != len(data):
         return None
-    items, positions, last_clicks, rewards, contexts = rows
-    if len(users) not in (0, 8 * len(ids)) or len(propensities) not in (0, 4 * len(positions)):
+    text, step = ids
+    positions, many = _size(rows[1]), len(text) // step
+    if not _fits(dim, [_size(span) for span in rows], [_size(span) for span in lists], many):
         return None
-    columns: list[Any] = [items, positions, last_clicks, rewards, contexts, ids, *lists, version, users, propensities]
-    return SampleBatch(bucket, dim, *columns)
+    if sum(data[lists[0]]) != positions or _size(users) not in (0, 8 * many):
+        return None
+    if _size(propensities) not in (0, 4 * positions):
+        return None
+    return SampleSpans(bucket, dim, rows, text, step, lists, version, users, propensities)
 
 
-def _ids(walk: Walk) -> list[str] | None:
-    """Return ids of equal length: one block of them, each behind the same length byte."""
+def _span(walk: Walk) -> slice:
+    start = walk.skip(walk.varint())
+    return slice(start, walk.at)
+
+
+def _size(span: slice) -> int:
+    return int(span.stop - span.start)
+
+
+def _ids(walk: Walk) -> tuple[str, int] | None:
+    """Return ids of equal length, one block of them, each behind the same length byte; and how far they are apart."""
     count, at = walk.varint(), walk.at
     if count == 0:
-        return []
+        return "", 1
     step = 1 + (walk.data[at] >> 1)
     if walk.data[at] & 0x81 or not 0 < count <= min(MAX_VALUES // 2, (len(walk.data) - at) // step):
         return None
@@ -217,19 +256,15 @@ def _ids(walk: Walk) -> list[str] | None:
     walk.at += count * step
     if walk.varint() != 0:  # another block of ids
         return None
-    text = block.decode()
-    if len(text) != len(block):  # characters of several bytes, which places in the text do not count
+    if not block.isascii():  # characters of several bytes, which places in the text do not count
         return None
-    return [text[start : start + step - 1] for start in range(1, len(text) + 1, step)]
+    return block.decode("ascii"), step
 
 
-def _fits(dim: int, rows: list[bytes], ids: list[str], lists: list[bytes]) -> bool:
+def _fits(dim: int, rows: list[int], lists: list[int], many: int) -> bool:
     items, positions, last_clicks, rewards, contexts = rows
-    count = len(positions)
     return (
         dim >= 0
-        and (len(items), len(last_clicks), len(rewards), len(contexts))
-        == (8 * count, count, 8 * count, 4 * dim * count)
-        and [len(column) for column in lists] == [width * len(ids) for width in (1, 1, 8, 4, 8, 4, 8)]
-        and sum(lists[0]) == count
+        and (items, last_clicks, rewards, contexts) == (8 * positions, positions, 8 * positions, 4 * dim * positions)
+        and lists == [width * many for width in (1, 1, 8, 4, 8, 4, 8)]
     )

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from learner import Bandit
-from schemas.records import Progress, Rollout, SampleBatch, Snapshot
+from schemas.records import Progress, Rollout, Snapshot
+from streams.learn.lists import SampleColumns
 from streams.logs import LogRecord
 from streams.parameters import (
     ConfigChanged,
@@ -50,7 +51,7 @@ class BucketState:
     changed: bool
     candidate: bool = False  # an older epoch serves until this one has caught up
     letters_from: int | None = 0  # what it refuses from here on is a dead letter; None: of the older epoch, at the head
-    waiting: list[tuple[LogRecord, SampleBatch]] = field(default_factory=list)
+    waiting: list[tuple[LogRecord, SampleColumns]] = field(default_factory=list)
 
     @property
     def version(self) -> Version:

@@ -1,12 +1,18 @@
-"""Lists of a sample batch: learned, each or not at all; and some of them as a batch of their own."""
+"""Lists of a sample batch: their columns, learned, each or not at all; and some of them as a batch of their own."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from learner import Bandit, Samples
+from schemas.codec import MAX_BYTES, decode
+from schemas.fast import sample_spans
+from schemas.known import PLAIN, SCHEMAS, writer_of
 from schemas.records import SampleBatch
 
 _ROWS = {
@@ -17,19 +23,72 @@ _ROWS = {
     "contexts",
     "propensities",
 }  # columns with an entry per row, not per list
+_FULL = {writer_of(schemas[SampleBatch]).header: full for schemas, full in ((PLAIN, False), (SCHEMAS, True))}
 
 
-def samples_of(batch: SampleBatch) -> Samples:
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleColumns:
+    """What of a batch is learned: five columns with an entry per row, two per list; views where bytes are read."""
+
+    bucket: str
+    dim: int
+    items: NDArray[np.int64]
+    positions: NDArray[np.uint8]
+    last_clicks: NDArray[np.uint8]
+    rewards: NDArray[np.float64]
+    contexts: NDArray[np.float32]  # (rows, dim)
+    sizes: NDArray[np.uint8]
+    signs: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, batch: SampleBatch) -> SampleColumns:
+        """Return the columns of a decoded batch."""
+        return cls(
+            batch.bucket,
+            batch.dim,
+            items=batch.items_array,
+            positions=batch.positions_array,
+            last_clicks=batch.last_clicks_array,
+            rewards=batch.rewards_array,
+            contexts=batch.contexts_array,
+            sizes=batch.sizes_array,
+            signs=batch.signs_array,
+        )
+
+
+def read_sample_columns(data: bytes) -> SampleColumns:
+    """Return the columns of an encoded batch; raise SchemaError exactly where ``decode`` would."""
+    full = _FULL.get(data[:10])
+    found = None if full is None or len(data) > MAX_BYTES else sample_spans(data, 10, full=full)
+    if found is None:
+        return SampleColumns.of(decode(data, SampleBatch))
+    rows, lists = len(data[found.rows[1]]), len(found.ids) // found.id_step
+    items, positions, last_clicks, rewards, contexts = (span.start for span in found.rows)
+    return SampleColumns(
+        found.bucket,
+        found.dim,
+        items=np.frombuffer(data, "<i8", rows, items),
+        positions=np.frombuffer(data, "u1", rows, positions),
+        last_clicks=np.frombuffer(data, "u1", rows, last_clicks),
+        rewards=np.frombuffer(data, "<f8", rows, rewards),
+        contexts=np.frombuffer(data, "<f4", rows * found.dim, contexts).reshape(rows, found.dim),
+        sizes=np.frombuffer(data, "u1", lists, found.lists[0].start),
+        signs=np.frombuffer(data, "i1", lists, found.lists[1].start),
+    )
+
+
+def samples_of(batch: SampleBatch | SampleColumns) -> Samples:
     """Return the columns of a sample batch; its lists are numbered, as their ids are not needed for learning."""
+    columns = batch if isinstance(batch, SampleColumns) else SampleColumns.of(batch)
     return Samples(
-        item=batch.items_array.astype(np.int64, copy=False),
-        position=batch.positions_array.astype(np.int64),
-        last_click=batch.last_clicks_array.astype(np.int64),
-        reward=batch.rewards_array,
-        context=batch.contexts_array,
-        size=batch.sizes_array.astype(np.int64),
-        list_id=np.arange(len(batch.sizes)),
-        sign=batch.signs_array.astype(np.int64),
+        item=columns.items,
+        position=columns.positions.astype(np.int64),
+        last_click=columns.last_clicks.astype(np.int64),
+        reward=columns.rewards,
+        context=columns.contexts,
+        size=columns.sizes.astype(np.int64),
+        list_id=np.arange(len(columns.sizes)),
+        sign=columns.signs.astype(np.int64),
     )
 
 

@@ -1,6 +1,6 @@
 """Samples in, snapshots out: one learner per bucket, fed with one partition of the samples topic (pure)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -8,10 +8,12 @@ from learner import Samples
 from schemas.codec import SchemaError, decode, encode
 from schemas.records import BucketStamp, DeadLetter, Progress, SampleBatch, Snapshot
 from streams.learn.bucket_state import BucketState, Durable, SamplesPartition, standing_of
-from streams.learn.lists import learn_lists, samples_of, some_lists
+from streams.learn.lists import SampleColumns, learn_lists, read_sample_columns, samples_of, some_lists
 from streams.logs import LogRecord
 from streams.parameters import take_snapshot
 from streams.settings import Bucket
+
+ROWS_AT_ONCE = 4096
 
 
 @dataclass(slots=True)
@@ -111,7 +113,7 @@ class PartitionLearner:
         stop = min(read_to, self.next_offset)
         for record in records:
             try:
-                batch: SampleBatch = decode(record.value or b"", SampleBatch)
+                batch = read_sample_columns(record.value or b"")
             except SchemaError:
                 continue
             for state in self.behind.values():
@@ -133,7 +135,7 @@ class PartitionLearner:
     def _take(self, record: LogRecord) -> None:
         if record.value is None:
             raise ValueError("the record is empty; a sample batch was expected")
-        batch: SampleBatch = decode(record.value, SampleBatch)
+        batch = read_sample_columns(record.value)
         for shadow in self._shadows.get(batch.bucket, ()):
             if shadow in self.states and record.offset >= self.states[shadow].stamp:
                 self.states[shadow].waiting.append((record, batch))
@@ -151,25 +153,25 @@ class PartitionLearner:
             return
         self._wait(state, record, batch)
 
-    def _wait(self, state: BucketState, record: LogRecord, batch: SampleBatch) -> None:
+    def _wait(self, state: BucketState, record: LogRecord, batch: SampleColumns) -> None:
         if batch.dim != state.bucket.dim and state.model.dim:
             raise ValueError(f"contexts have {batch.dim} features, bucket {batch.bucket!r} has {state.bucket.dim}")
         state.waiting.append((record, batch))
 
     def _learn(self, state: BucketState) -> None:
-        """Add what waits as one batch; should something be refused, record by record."""
+        """Add what waits, some records at once; should something in them be refused, record by record."""
         waiting, state.waiting = state.waiting, []
-        if not waiting:
-            return
-        try:
-            together = Samples.concat([samples_of(batch) for _, batch in waiting])
-            state.model.learn(together)
-            self._count(state, len(together), together.rows)
-        except ValueError:
-            for record, batch in waiting:
-                self._learn_alone(state, record, batch)
+        for some in runs_of(waiting):
+            try:
+                samples = Samples.concat([samples_of(batch) for _, batch in some])
+                state.model.learn(samples)
+                self._count(state, len(samples), samples.rows)
+            except ValueError:
+                for record, _ in some:
+                    self._learn_alone(state, record)
 
-    def _learn_alone(self, state: BucketState, record: LogRecord, batch: SampleBatch) -> None:
+    def _learn_alone(self, state: BucketState, record: LogRecord) -> None:
+        batch = decode(record.value or b"", SampleBatch)
         refused, lists = learn_lists(state.model, batch), len(batch.impression_ids)
         if refused:
             bad = some_lists(batch, list(refused))
@@ -239,6 +241,19 @@ class PartitionLearner:
             partition=self.log.partition,
             published_at_ms=now_ms,
         )
+
+
+def runs_of(waiting: Iterable[tuple[LogRecord, SampleColumns]]) -> Iterator[list[tuple[LogRecord, SampleColumns]]]:
+    """Return records in runs of enough rows for one product each, and of so few that they stay in cache."""
+    run, rows = list[tuple[LogRecord, SampleColumns]](), 0
+    for one in waiting:
+        run.append(one)
+        rows += len(one[1].positions)
+        if rows >= ROWS_AT_ONCE:
+            yield run
+            run, rows = [], 0
+    if run:
+        yield run
 
 
 def _of_this_log(known: Durable, log: SamplesPartition) -> Durable:
