@@ -82,7 +82,7 @@ class MemoryConsumer:
             log = self._cluster.log(place)
             if not log.start <= position <= log.end:
                 raise OffsetOutOfRangeError({place: position})
-            found[place] = *log.read(position, self._cluster.rng.randint(1, 20)), log.end
+            found[place] = *log.read(position, self._cluster.rng.randint(1, 8)), log.end
         return found
 
     def _known(self, place: TopicPartition) -> None:

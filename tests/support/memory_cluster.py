@@ -92,11 +92,12 @@ class MemoryCluster:
     def sleep(self, seconds: float) -> None:
         """Let time pass: sessions and transactions time out, markers arrive, heartbeats are sent."""
         self.now += seconds
+        counts = self.counts()
         for group in self.groups.values():
             for name, member in group.members.items():
                 if name in self.alive:
                     member.heard_at = self.now
-            group.expire(self.now, self.counts())
+            group.expire(self.now, counts)
         for writer in self.writers.values():
             open_one = writer.transaction
             if open_one is not None and open_one.committed is None and self.now - open_one.began_at > TRANSACTION_S:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from random import Random
 
 import numpy as np
@@ -168,7 +169,13 @@ def snapshots(cluster: MemoryCluster) -> dict[str, Snapshot]:
 def newest(cluster: MemoryCluster) -> dict[str, Snapshot]:
     """Return the snapshot of each bucket that a ranker would have now."""
     found = {record.key: record.value for _, record in committed(cluster, TOPICS.parameters)}
-    return {key.decode(): decode(value, Snapshot) for key, value in found.items() if not key.startswith(b"@")}
+    return {key.decode(): decoded_snapshot(value) for key, value in found.items() if not key.startswith(b"@")}
+
+
+@lru_cache(maxsize=16)
+def decoded_snapshot(value: bytes) -> Snapshot:
+    """Return a snapshot; at every fault it is asked for anew, and seldom is a new one."""
+    return decode(value, Snapshot)
 
 
 def learned_from(lists: Lists, buckets: Mapping[str, Bucket]) -> dict[str, str]:

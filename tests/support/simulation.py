@@ -97,6 +97,11 @@ class Worker:
         except Crash:
             self.gone()
 
+    @property
+    def frozen(self) -> bool:
+        """Whether it waits in the middle of a call until its time has come."""
+        return self._turn is not None and self.simulation.cluster.now < self.back_at
+
     def pause(self) -> None:
         """Wait in the middle of a call."""
         assert self._turn is not None
@@ -311,7 +316,9 @@ class Simulation:
             self.producer.show_everywhere()
         self.calm = True
         for worker in self.workers.values():
-            worker.back_at, worker.leaving = 0.0, False
+            worker.leaving = False
+            if not worker.frozen:  # who is, wakes in its own time: others must have gone on without it
+                worker.back_at = 0.0
         wanted = self.producer.wanted()
         for _ in range(CALM_ROUNDS):
             self.round(0.2)
