@@ -3,7 +3,7 @@
 from streams.broker.clients import admin, admin_client, consumer, producer, transactional
 from streams.broker.job_log import log_of_job
 from streams.broker.job_memory import JobMemory
-from streams.broker.kafka_broker import KafkaBroker, await_sent, was_fenced
+from streams.broker.kafka_broker import KafkaBroker, KafkaWriter, await_sent, was_fenced
 from streams.broker.open_broker import ConfluentBroker, open_broker
 from streams.broker.port import (
     REAL_CLOCKS,
@@ -18,6 +18,7 @@ from streams.broker.topic_checks import check_topics, fix_topics, require_topics
 from streams.broker.topics import (
     Found,
     TopicsError,
+    catalogue_topic,
     create_topics,
     delete_topics,
     describe_topics,
@@ -36,12 +37,14 @@ __all__ = [
     "JobClocks",
     "JobMemory",
     "KafkaBroker",
+    "KafkaWriter",
     "LogConsumer",
     "TopicsError",
     "TransactionWriter",
     "admin",
     "admin_client",
     "await_sent",
+    "catalogue_topic",
     "check_topics",
     "consumer",
     "create_topics",

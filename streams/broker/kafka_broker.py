@@ -43,10 +43,10 @@ class KafkaWriter:
     waits for a commit that is under way and aborts whatever is not.
     """
 
-    def __init__(self, settings: Settings, name: str, *, patience_ms: int) -> None:
+    def __init__(self, settings: Settings, name: str, *, patience_ms: int, **options: Any) -> None:
         self._patience_ms = patience_ms
         self._sent: list[Any] = []
-        self._producer = transactional(settings, name, max_block_ms=patience_ms)
+        self._producer = transactional(settings, name, max_block_ms=patience_ms, **options)
         try:
             self._producer.init_transactions()
         except BaseException:

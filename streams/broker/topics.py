@@ -23,6 +23,15 @@ RECORD_BYTES = 1_000_000  # the largest record that any stage writes, with room 
 FOREVER = "-1"
 AFTER_MAX, ANY_TIME = "message.timestamp.after.max.ms", str(2**63 - 1)  # how far ahead a stamp may be, and no limit
 
+COMPACTED = {
+    "cleanup.policy": "compact",
+    # the newest segment is never compacted and every new reader reads all of it, so it stays small and young
+    "segment.bytes": str(16 << 20),
+    "segment.ms": "600000",
+    "max.compaction.lag.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.2",
+}
+
 
 class TopicsError(RuntimeError):
     """Topics that the jobs cannot work on, with what is wrong and how to fix it."""
@@ -83,29 +92,31 @@ def topic_specs(settings: Settings) -> list[Topic]:
         return Topic(name, record, key, settings.partitions, common | config, keep_s)
 
     common = {"min.insync.replicas": str(settings.min_insync), "max.message.bytes": "1048588"}
-    compacted = {
-        "cleanup.policy": "compact",
-        # the newest segment is never compacted and every new reader reads all of it, so it stays small and young
-        "segment.bytes": str(16 << 20),
-        "segment.ms": "600000",
-        "max.compaction.lag.ms": "600000",
-        "min.cleanable.dirty.ratio": "0.2",
-    }
     return [
         log(names.impressions, "Impression", "session id", events_s, max(WEEK_S, events_s), written_live=True),
         log(names.clicks, "Click", "session id", events_s, max(WEEK_S, events_s), written_live=True),
         log(names.samples, "SampleBatch", "bucket", events_s, samples_s),
-        Topic(names.parameters, "Snapshot, Progress", "bucket, @samples-<p>", 1, common | compacted),
+        Topic(names.parameters, "Snapshot, Progress", "bucket, @samples-<p>", 1, common | COMPACTED),
         log(names.dead_letters, "DeadLetter", "source", 0, WEEK_S * 4),
         log(names.late_clicks, "Click", "session id", 0, WEEK_S * 4),
     ]
 
 
-def create_topics(settings: Settings) -> list[str]:
-    """Create the topics that are missing, leave the others as they are, and return the names of the new ones."""
+def catalogue_topic(settings: Settings) -> Topic:
+    """Return the topic of the ranking service's catalogue, which only those have who publish one."""
+    config = COMPACTED | {"min.insync.replicas": str(settings.min_insync)}
+    return Topic(settings.topic_prefix + "catalogue", "JSON lines", "item <id>, user <id>, recipe", 1, config)
+
+
+def create_topics(settings: Settings, topics: Iterable[Topic] | None = None) -> list[str]:
+    """Create the topics that are missing, leave the others as they are, and return the names of the new ones.
+
+    Without ``topics`` they are those that the jobs need.
+    """
     with admin(settings) as client:
         there = set(client.list_topics())
-        missing = [topic for topic in topic_specs(settings) if topic.name not in there]
+        wanted_topics = topic_specs(settings) if topics is None else topics
+        missing = [topic for topic in wanted_topics if topic.name not in there]
         if not missing:
             return []
         wanted = {

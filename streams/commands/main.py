@@ -13,6 +13,7 @@ import typer
 from streams.commands import (
     advise,
     archive,
+    catalogue,
     compare,
     dashboard,
     dead_letters,
@@ -51,6 +52,7 @@ for group in (
     jobs,
     produce,
     rank,
+    catalogue,
     serve,
     traffic,
     show,

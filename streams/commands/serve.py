@@ -25,7 +25,10 @@ class Logged(StrEnum):
 def serve(
     catalogue: Annotated[
         Path | None,
-        typer.Option(help="Items and users with features, as JSON lines or .npz; read again when it changes."),
+        typer.Option(
+            help="Items and users with features: JSON lines, .npz, or kafka, the topic of glimpse catalogue; another "
+            "one is taken over while it serves."
+        ),
     ] = None,
     encoder: Annotated[
         Path | None, typer.Option(help='A trained encoder, for a catalogue whose recipe is ["code"].')

@@ -1,4 +1,4 @@
-"""The click rate of each bucket over its lists, as a page: the figure of an online experiment."""
+"""The click rates of each bucket as its lists grow, as a page: the paper's figure of its online experiment."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from streams.demo.crowd import Visit
 from streams.demo.scores import columns, in_order
 
 POINTS = 100
-BODY = """<h1>Clicks a list, over a tenth of each bucket's lists</h1>
-{chart}
+UNSTEADY = 50  # so many lists, and that share of them, are too few for a mean
+BODY = """<h1>CTR_sum: clicks a list, mean so far</h1>
+{ctr_sum}
+<h1>CTR_set: lists with a click, mean so far</h1>
+{ctr_set}
 <h1>Regret, sum so far: clicked lists lost by not knowing the users' taste</h1>
 {regret}"""
 
@@ -21,18 +24,20 @@ BODY = """<h1>Clicks a list, over a tenth of each bucket's lists</h1>
 def write_curves(file: Path, visits: Sequence[Visit]) -> Path:
     """Write the page and return its path."""
     clicks, regret = columns(visits)
-    names = in_order(clicks)
-    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
-    rates, lost = [], []
-    for name in names:
-        window = max(1, len(clicks[name]) // 10)
-        moving = np.convolve(clicks[name], np.full(window, 1 / window), mode="valid")
-        places = np.unique(np.linspace(0, len(moving) - 1, POINTS).astype(int))
-        rates.append(Line(name, colours[name], places + window, moving[places]))
-        sums = np.cumsum(regret[name])
-        places = np.unique(np.linspace(0, len(sums) - 1, POINTS).astype(int))
-        lost.append(Line(name, colours[name], places + 1, sums[places]))
+    charts: dict[str, list[Line]] = {"ctr_sum": [], "ctr_set": [], "regret": []}
+    for place, name in enumerate(in_order(clicks)):
+        lists = len(clicks[name])
+        seen = np.arange(1, lists + 1)
+        figures = {
+            "ctr_sum": np.cumsum(clicks[name]) / seen,
+            "ctr_set": np.cumsum(clicks[name] > 0) / seen,
+            "regret": np.cumsum(regret[name]),
+        }
+        for figure, values in figures.items():
+            first = 0 if figure == "regret" else min(lists - 1, max(UNSTEADY, lists // UNSTEADY))
+            rows = np.unique(np.linspace(first, lists - 1, POINTS).astype(int))
+            charts[figure].append(Line(name, COLOURS[place % len(COLOURS)], seen[rows], values[rows]))
     file.parent.mkdir(parents=True, exist_ok=True)
-    body = BODY.format(chart=line_chart(rates), regret=line_chart(lost, from_zero=True))
-    file.write_text(page("Glimpse traffic", body), encoding="utf-8")
+    drawn = {name: line_chart(lines, from_zero=name == "regret") for name, lines in charts.items()}
+    file.write_text(page("Glimpse traffic", BODY.format(**drawn)), encoding="utf-8")
     return file

@@ -27,7 +27,7 @@ class NotHeld(LookupError):
 
 
 class Catalogue:
-    """Items with features as one contiguous matrix. It never changes: another one replaces it as a whole.
+    """Items with features as one contiguous matrix, by id. It never changes: another one replaces it as a whole.
 
     Parameters
     ----------
@@ -65,9 +65,10 @@ class Catalogue:
         ids = np.asarray(items)
         if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
             raise CatalogueError(f"items must be one row of whole numbers, got {ids.dtype} of shape {ids.shape}")
-        self.items: Rows = ids.astype(np.int64)
+        order = np.argsort(ids, kind="stable")  # so that its version and its ties do not depend on a file's order
+        self.items: Rows = ids[order].astype(np.int64)
         self.recipe = recipe
-        item_part = _matrix("features", features, len(ids))
+        item_part = _matrix("features", features, len(ids))[order]
         user_part = _matrix("user_features", np.empty((0, 0)) if user_features is None else user_features, len(users))
         self.held = np.hstack([np.ones((len(ids), 1)), item_part])  # (1, item), what a user's matrix is applied to
         self.norms: Floats = np.sqrt(np.vecdot(self.held, self.held))
@@ -80,20 +81,21 @@ class Catalogue:
         self.largest_item = float(np.abs(item_part).max(initial=0.0))
         self.largest_user = float(np.abs(user_part).max(initial=0.0))
         self._users, self._user_part = {user: row for row, user in enumerate(users)}, user_part
-        self._order = np.argsort(self.items, kind="stable")
-        self._sorted = self.items[self._order]
-        if self._sorted[0] == NO_ITEM:
+        if self.items[0] == NO_ITEM:
             raise CatalogueError(f"item {NO_ITEM} stands for no item; take another id")
-        if np.any(twice := np.diff(self._sorted) == 0):
-            raise CatalogueError(f"item {self._sorted[1:][twice][0]} is there twice")
-        self._tagged = {name: _by_value(name, values, len(ids)) for name, values in (tags or {}).items()}
-        self.version = self._hash(tags or {})
+        if np.any(twice := np.diff(self.items) == 0):
+            raise CatalogueError(f"item {self.items[1:][twice][0]} is there twice")
+        self._tagged = {name: _by_value(name, values, order) for name, values in (tags or {}).items()}
+        self.version = self._hash()
 
-    def _hash(self, tags: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    def _hash(self) -> str:
         digest = hashlib.sha256(self.recipe_sha256.encode())
-        for array in (self.items, self.held, self._user_part):
+        users = sorted(self._users)
+        for array in (self.items, self.held, self._user_part[[self._users[user] for user in users]]):
             digest.update(array.tobytes())
-        digest.update(repr((list(self._users), sorted(tags.items()))).encode())
+        digest.update(repr(users).encode())
+        for name, values in sorted(self._tagged.items()):
+            digest.update(repr((name, [(value, rows.tolist()) for value, rows in sorted(values.items())])).encode())
         return digest.hexdigest()[:12]
 
     @property
@@ -139,10 +141,10 @@ class Catalogue:
     def rows_of(self, items: ArrayLike) -> Rows:
         """Return the rows of items by their ids, or raise NotHeld."""
         ids = np.asarray(items, dtype=np.int64)
-        places = np.minimum(np.searchsorted(self._sorted, ids), len(self._sorted) - 1)
-        if np.any(missing := self._sorted[places] != ids):
+        rows = np.minimum(np.searchsorted(self.items, ids), len(self.items) - 1)
+        if np.any(missing := self.items[rows] != ids):
             raise NotHeld(f"the catalogue has no item {ids[missing][0]}")
-        return np.asarray(self._order[places])
+        return rows
 
     def rows(self, *, tags: Mapping[str, Iterable[str]], without: Sequence[int]) -> Rows:
         """Return the rows of items that have one of the values under each name, but for those named."""
@@ -160,6 +162,9 @@ class Catalogue:
 
 def _matrix(name: str, values: ArrayLike, rows: int) -> Floats:
     try:
+        if isinstance(values, list):  # in pieces: numpy keeps other threads, which rank, waiting for each
+            pieces = [np.asarray(values[row : row + 1000], dtype=np.float32) for row in range(0, len(values), 1000)]
+            values = np.concatenate(pieces) if pieces else values
         matrix = np.asarray(values, dtype=np.float32).astype(np.float64)  # as the log will have them
     except (TypeError, ValueError, OverflowError) as error:
         raise CatalogueError(f"{name} must be as many numbers for each: {error}") from error
@@ -170,11 +175,11 @@ def _matrix(name: str, values: ArrayLike, rows: int) -> Floats:
     return matrix
 
 
-def _by_value(name: str, values: Sequence[Sequence[str]], rows: int) -> dict[str, Rows]:
-    if len(values) != rows:
-        raise CatalogueError(f"tag {name!r} must have values for each of {rows} items, got {len(values)}")
+def _by_value(name: str, values: Sequence[Sequence[str]], order: Rows) -> dict[str, Rows]:
+    if len(values) != len(order):
+        raise CatalogueError(f"tag {name!r} must have values for each of {len(order)} items, got {len(values)}")
     found: dict[str, list[int]] = {}
-    for row, some in enumerate(values):
-        for value in some:
+    for row, place in enumerate(order.tolist()):
+        for value in values[place]:
             found.setdefault(value, []).append(row)
     return {value: np.array(places, dtype=np.int64) for value, places in found.items()}

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from learner.encoder import Encoder, EncoderError
 from schemas.json_text import json_lines
 from streams.rank.catalogue import Catalogue, CatalogueError
+from streams.rank.entries import CatalogueEntries
 from streams.rank.recipe import Recipe, RecipeError
 
-LINES = (
-    'each line is {"recipe": ["constant", "item"]} (the first), {"item": 7, "features": [0.5], "tags": {"kind": "hat"}}'
-    ' or {"user": "u1", "features": [0.1]}'
-)
 TAG = "tag:"  # before the name, in an npz
+PLAIN = Recipe(["item"])  # for who wants no contexts
 
 
 def read_catalogue(file: Path, *, encoder: Encoder | None = None, recipe: Recipe | None = None) -> Catalogue:
@@ -26,15 +24,11 @@ def read_catalogue(file: Path, *, encoder: Encoder | None = None, recipe: Recipe
 
     ``recipe`` is used in place of the file's own.
     """
-    try:
+    with _named(file):
         if file.suffix == ".npz":
             return _of_arrays(file, encoder, recipe)
         with file.open(encoding="utf-8") as lines:
             return catalogue_of(lines, encoder=encoder, recipe=recipe)
-    except OSError as error:
-        raise CatalogueError(f"{file} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecipeError, zipfile.BadZipFile, EOFError) as error:
-        raise CatalogueError(f"{file}: {error}") from error
 
 
 def read_encoder(file: Path) -> Encoder:
@@ -53,40 +47,52 @@ def catalogue_of(lines: Iterable[str], *, encoder: Encoder | None = None, recipe
     >>> catalogue_of(['{"recipe": ["item"]}', '{"item": 7, "features": [0.5]}']).held
     array([[1. , 0.5]])
     """
-    said = None
-    items: dict[int, tuple[list[float], dict[str, Any]]] = {}
-    users: dict[str, list[float]] = {}
+    return _of_lines(lines).catalogue(encoder=encoder, recipe=recipe)
+
+
+def read_entries(file: Path) -> CatalogueEntries:
+    """Return the lines that a file holds, or that a file of arrays could hold, if they make a catalogue."""
+    with _named(file):
+        if file.suffix == ".npz":
+            _of_arrays(file, None, PLAIN)
+            return _entries_of_arrays(file)
+        with file.open(encoding="utf-8") as lines:
+            found = _of_lines(lines)
+        found.catalogue(recipe=PLAIN)
+        return found
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Let errors name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise CatalogueError(f"{file} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecipeError, zipfile.BadZipFile, EOFError) as error:
+        raise CatalogueError(f"{file}: {error}") from error
+
+
+def _of_lines(lines: Iterable[str]) -> CatalogueEntries:
+    entries = CatalogueEntries()
     for number, found in json_lines(lines):
-        match found:
-            case {"recipe": list(parts)} if len(found) == 1:
-                said = Recipe(parts)
-            case {"item": int(item), "features": list(features), **rest} if (
-                type(item) is int
-                and -(1 << 63) <= item < 1 << 63
-                and rest.keys() <= {"tags"}
-                and isinstance(tags := rest.get("tags", {}), dict)
-            ):
-                items[item] = features, tags
-            case {"user": str(user), "features": list(features)} if len(found) == 2:
-                users[user] = features
-            case _:
-                raise CatalogueError(f"line {number} is nothing of a catalogue; {LINES}")
-    if said is None:
-        raise CatalogueError(f"no line says the recipe; {LINES}")
-    names = {name for _, tags in items.values() for name in tags}
-    return Catalogue(
-        np.array(list(items), dtype=np.int64),
-        [features for features, _ in items.values()],
-        recipe or said,
-        users=list(users),
-        user_features=list(users.values()) or None,
-        tags={name: [_values(tags.get(name, [])) for _, tags in items.values()] for name in sorted(names)},
-        encoder=encoder,
-    )
+        try:
+            entries.add(found)
+        except CatalogueError as error:
+            raise CatalogueError(f"line {number}: {error}") from error
+    return entries
 
 
-def _values(found: object) -> list[str]:
-    return [str(value) for value in (found if isinstance(found, list) else [found])]
+def _entries_of_arrays(file: Path) -> CatalogueEntries:
+    entries = CatalogueEntries()
+    with np.load(file, allow_pickle=False) as arrays:
+        there = {name: arrays[name].tolist() for name in arrays}
+    entries.recipe = Recipe(there["recipe"])
+    tags = {name.removeprefix(TAG): values for name, values in there.items() if name.startswith(TAG)}
+    for row, (item, features) in enumerate(zip(there["items"], there["features"], strict=True)):
+        entries.items[item] = features, {name: [str(values[row])] for name, values in tags.items()}
+    entries.users = dict(zip(there.get("users", []), there.get("user_features", []), strict=True))
+    return entries
 
 
 def _of_arrays(file: Path, encoder: Encoder | None, recipe: Recipe | None) -> Catalogue:

@@ -1,7 +1,7 @@
 """The ranking service: choosing 12 of 40,000 held items, lists and feedback over HTTP, and by hand with FastAPI.
 
-Servers run on one core, the clients and Kafka on the other; what a server's processor spent is printed, too, as it says
-more on a busy machine. Prints `name value unit` per line.
+Servers run on one core, the clients and Kafka on the other. On a busy machine a server has its core for a part of the
+time only, which is printed, as is what it did in each second that it had. Prints `name value unit` per line.
 ``python tests/bench/serve.py [SECONDS]``: how long each of the rounds over HTTP lasts.
 """
 
@@ -55,6 +55,11 @@ class Server(NamedTuple):
         """Return what it has used of its processor."""
         used = psutil.Process(self.pid).cpu_times()
         return float(used.user + used.system)
+
+    def ready_s(self) -> float:
+        """Return how long its busiest thread has run or waited for the core, and for nothing else."""
+        tasks = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
+        return max(sum(map(int, task.read_text().split()[:2])) for task in tasks) / 1e9
 
 
 def learned(bucket: Bucket) -> object:
@@ -185,11 +190,14 @@ def over_http(folder: Path, seconds: float) -> None:
         served = Server("serve", port, ours.pid)
         with by_hand(folder, broker.bootstrap) as peer:
             compare(served, peer, seconds)
-        events, before = feedback(), served.cpu_s()
+        events, before, ready_before = feedback(), served.cpu_s(), served.ready_s()
         took = load(port, "/feedback", events, seconds, 2)
         sent = len(took) * len(events)
+        used = served.cpu_s() - before
         print(f"feedback {sent / seconds:.0f} events/s")
-        print(f"feedback_a_cpu_second {sent / (served.cpu_s() - before):.0f} events")
+        print(f"feedback_had_its_core {used / seconds:.0%} of the time")
+        print(f"feedback_ran_or_waited_for_its_core {(served.ready_s() - ready_before) / seconds:.0%} of the time")
+        print(f"feedback_a_cpu_second {sent / used:.0f} events")
         jobs.close()
     finally:
         broker.stop()
@@ -208,12 +216,18 @@ def compare(ours: Server, peer: Server, seconds: float) -> None:
             before = server.cpu_s()
             took[server.name] += load(server.port, "/rank", request, seconds)
             used[server.name] += server.cpu_s() - before
+    figures: dict[str, dict[str, float]] = {}
     for name, times in took.items():
-        print(f"{name} {len(times) / (ROUNDS * seconds):.0f} requests/s")
-        print(f"{name}_p50 {np.percentile(times, 50) * 1e3:.2f} ms")
-        print(f"{name}_p99 {np.percentile(times, 99) * 1e3:.2f} ms")
-        print(f"{name}_a_cpu_second {len(times) / used[name]:.0f} requests")
-    print(f"serve_times_by_hand {len(took['serve']) / len(took['by_hand']):.2f} x")
+        middle, late = np.percentile(times, [50, 99]) * 1e3
+        found = {"requests": len(times) / (ROUNDS * seconds), "a_cpu_second": len(times) / used[name], "p99": late}
+        print(f"{name} {found['requests']:.0f} requests/s")
+        print(f"{name}_had_its_core {used[name] / (ROUNDS * seconds):.0%} of the time")
+        print(f"{name}_a_cpu_second {found['a_cpu_second']:.0f} requests")
+        print(f"{name}_p50 {middle:.2f} ms")
+        print(f"{name}_p99 {late:.2f} ms")
+        figures[name] = found
+    for name, value in figures["serve"].items():
+        print(f"serve_{name}_times_by_hand {value / figures['by_hand'][name]:.2f} x")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from streams.settings import load
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
-JOBS = ("topics", "join", "learn", "lag")
+JOBS = ("topics", "join", "learn", "serve", "lag")
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -51,11 +51,12 @@ def test_a_job_runs_a_command_with_settings_that_are_accepted(name):
     assert settings.kafka == "kafka:19092"
     assert settings.buckets.keys() == {"ubm", "c2ucb", "control"}
     ports = {"join": settings.join_web_port, "learn": settings.web_port}
-    if "--metrics-port" in service["command"]:
-        ports[name] = int(service["command"][service["command"].index("--metrics-port") + 1])
+    for option in {"--metrics-port", "--port"} & set(service["command"]):
+        ports[name] = int(service["command"][service["command"].index(option) + 1])
     if name in ports:
         assert service["ports"] == [f"127.0.0.1:{ports[name]}:{ports[name]}"]
-        assert f"http://127.0.0.1:{ports[name]}/readyz" in service["healthcheck"]["test"][-1]
+        page = "livez" if name == "serve" else "readyz"  # it waits for a catalogue, which somebody has to publish
+        assert f"http://127.0.0.1:{ports[name]}/{page}" in service["healthcheck"]["test"][-1]
 
 
 def test_the_image_is_built_once_before_anybody_needs_it():

@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
-from learner.encoder import Encoder
 from streams.logs import SourceAway
 from streams.parameters import SnapshotCorrupt, SnapshotMissing, SnapshotSource, Version
 from streams.rank.catalogue import Catalogue, CatalogueError
-from streams.rank.catalogue_file import read_catalogue
 from streams.rank.choice import Model, check_scale
+from streams.rank.job.catalogues import CatalogueSource
 from streams.rank.job.ranker import Ranker, SnapshotUnfit, SnapshotUnsolvable
 from streams.settings import Bucket
 
@@ -42,8 +40,7 @@ class Models:
         buckets: Mapping[str, Bucket],
         source: SnapshotSource,
         *,
-        catalogue: Path | None = None,
-        encoder: Encoder | None = None,
+        catalogue: CatalogueSource | None = None,
         refresh_s: float = 1.0,
     ) -> None:
         self.buckets, self.refresh_s = buckets, refresh_s
@@ -51,14 +48,11 @@ class Models:
         self.catalogue: Catalogue | None = None
         self.catalogues_refused = 0
         self.unanswered: set[str] = set()  # buckets whose snapshots could never be asked for: there may be some
-        self._source, self._file, self._encoder = source, catalogue, encoder
-        self._stamp: tuple[int, int, int] | None = None
+        self._source, self.catalogues = source, catalogue
         self._fresh = {name: InUse(bucket.model(), NOT_YET) for name, bucket in buckets.items()}
         self._said: dict[str, str] = {}
         self._stop = threading.Event()
-        if catalogue is not None:
-            self._stamp = _stamp(catalogue)
-            self.catalogue = self._read(catalogue)
+        self._take_catalogue()
         self.refresh()
         self._thread = threading.Thread(target=self._follow, name="models", daemon=True)
         self._thread.start()
@@ -91,22 +85,32 @@ class Models:
             except (SnapshotMissing, SnapshotCorrupt, SnapshotUnfit, SnapshotUnsolvable) as error:
                 self.unanswered.discard(name)
                 self._say(name, f"bucket {name!r} ranks with a fresh model: {error}")
-        if self._file is not None and (stamp := _stamp(self._file)) not in (None, self._stamp):
-            self._stamp = stamp
-            try:
-                self.catalogue = self._read(self._file)
-            except CatalogueError as error:
-                self.catalogues_refused += 1
-                self._say("catalogue", f"the catalogue in use is kept: {error}")
+        try:
+            self._take_catalogue()
+        except CatalogueError as error:
+            self.catalogues_refused += 1
+            self._say("catalogue", f"the catalogue in use is kept: {error}")
 
-    def _read(self, file: Path) -> Catalogue:
-        found = read_catalogue(file, encoder=self._encoder)
+    @property
+    def waits_for_catalogue(self) -> bool:
+        """Whether there is to be a catalogue, and none has come yet."""
+        return self.catalogues is not None and self.catalogue is None
+
+    def _take_catalogue(self) -> None:
+        """Take another catalogue over, if there is one; what a bucket could not learn from raises CatalogueError."""
+        try:
+            found = None if self.catalogues is None else self.catalogues.newest()
+        except SourceAway as error:
+            self._say("catalogue", f"no look for another catalogue: {error}")
+            return
+        if found is None:
+            return
         for bucket in self.buckets.values():
             try:
                 check_scale(found, bucket, user=found.largest_user)
             except ValueError as error:
-                raise CatalogueError(f"{file}: {error}") from error
-        return found
+                raise CatalogueError(str(error)) from error
+        self.catalogue = found
 
     def _say(self, what: str, text: str) -> None:
         if self._said.get(what) != text:
@@ -125,12 +129,5 @@ class Models:
         self._stop.set()
         self._thread.join(timeout=10)
         self._source.close()
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a file is replaced or written; None when it is away."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        if self.catalogues is not None:
+            self.catalogues.close()

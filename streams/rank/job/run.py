@@ -11,6 +11,7 @@ from threading import Event
 from streams.events.job import EventQueue
 from streams.parameters.job import open_parameters
 from streams.rank.catalogue_file import read_encoder
+from streams.rank.job.catalogues import CatalogueFile, CatalogueSource, CatalogueTopic
 from streams.rank.job.models import Models
 from streams.rank.job.server import RankServer
 from streams.rank.job.service import RankService, ServiceOptions
@@ -28,10 +29,17 @@ def rank_service(
     refresh_s: float = 1.0,
     options: ServiceOptions | None = None,
 ) -> RankService:
-    """Return a service that reads snapshots from ``source`` (else Redis if set, else Kafka) and writes to Kafka."""
+    """Return a service that reads snapshots from ``source`` (else Redis if set, else Kafka) and writes to Kafka.
+
+    ``catalogue`` is a file, or ``kafka`` for the topic.
+    """
     parameters = open_parameters(source or ("redis" if settings.redis else "kafka"), settings)
     coder = None if encoder is None else read_encoder(encoder)
-    models = Models(settings.buckets, parameters, catalogue=catalogue, encoder=coder, refresh_s=refresh_s)
+    shop: CatalogueSource | None = None
+    if catalogue is not None:
+        on_topic = str(catalogue) == "kafka"
+        shop = CatalogueTopic(settings, encoder=coder) if on_topic else CatalogueFile(catalogue, encoder=coder)
+    models = Models(settings.buckets, parameters, catalogue=shop, refresh_s=refresh_s)
     return RankService(settings, models, EventQueue(settings), options=options)
 
 

@@ -61,7 +61,7 @@ class RankService:
         self.strangers = 0  # lists for users without features
         self.seconds = BulkHistogram("glimpse_serve_rank_seconds", "To choose one list.", QUICK)
         self._clock = clock
-        self._metarank = MetarankEvents(self._bucket, contexts_of=self._contexts if models.catalogue else None)
+        self._metarank = MetarankEvents(self._bucket, contexts_of=self._contexts if models.catalogues else None)
         self._rules = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
 
     async def rank(self, request: RankRequest) -> dict[str, Any]:
@@ -161,7 +161,8 @@ class RankService:
     def _contexts(self, items: NDArray[np.int64], user: str) -> NDArray[np.float64]:
         """Return the contexts of held items, for lists that another service has made."""
         held = self.models.catalogue
-        assert held is not None
+        if held is None:
+            raise LookupError("no catalogue has come yet")
         return held.seen_by(held.user(user)).contexts(held.rows_of(items))
 
     async def _deliver(self, events: list[Event], *, only_now: bool = False) -> None:
@@ -211,6 +212,8 @@ class RankService:
         """Return why lists should be asked for elsewhere; with the last good snapshot it ranks whatever is away."""
         if self.models.unanswered:
             return f"no answer yet where the snapshots of {', '.join(sorted(self.models.unanswered))} are"
+        if self.models.waits_for_catalogue:
+            return "no catalogue has come yet"
         full = self.queue.waiting_bytes > 0.9 * self.queue.most_bytes
         return "too many events wait for Kafka" if full else None
 

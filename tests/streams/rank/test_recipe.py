@@ -121,7 +121,7 @@ def test_a_catalogue_is_read_from_lines_and_the_last_of_an_item_counts():
 
 BAD = {
     "no recipe": (LINES[1:2], "no line says the recipe"),
-    "another line": ([*LINES, '{"shelf": 3}'], "line 6 is nothing of a catalogue"),
+    "another line": ([*LINES, '{"shelf": 3}'], "line 6: this is nothing of a catalogue"),
     "ragged": ([*LINES, '{"item": 1, "features": [1]}'], "features must be as many numbers"),
     "not a number": ([*LINES, '{"item": 1, "features": [1, NaN]}'], "must be finite, row 2"),
     "no items": (LINES[:1], "features must be one row for each of 0|items must be one row"),

@@ -10,7 +10,7 @@ from ranking import Client, serving, write_npz
 from schemas.codec import encode
 from streams.parameters import DirectoryParameters, take_snapshot
 from streams.rank import CatalogueError, read_catalogue
-from streams.rank.job import ServiceOptions
+from streams.rank.job import CatalogueFile, ServiceOptions
 from streams.rank.job.models import Models
 from streams.settings import Bucket, Settings
 
@@ -129,13 +129,13 @@ def test_contexts_of_another_recipe_are_refused(tmp_path):
     pinned = replace(BUCKETS["c2ucb"], contexts_sha256=digest)
     other = replace(pinned, contexts_sha256="0" * 64)
     with pytest.raises(CatalogueError, match="of the catalogue's recipe"):
-        Models({"c2ucb": other}, DirectoryParameters(tmp_path), catalogue=shop)
+        Models({"c2ucb": other}, DirectoryParameters(tmp_path), catalogue=CatalogueFile(shop))
     store = DirectoryParameters(tmp_path)
     put = {"samples_offset": 3, "topic_id": "t", "partition": 0, "published_at_ms": 0}
     learned = take_snapshot(pinned.model(), pinned, **put)
     assert learned.encoder_sha256 == digest
     store.put(learned, encode(learned))
-    models = Models({"c2ucb": pinned}, store, catalogue=shop)
+    models = Models({"c2ucb": pinned}, store, catalogue=CatalogueFile(shop))
     assert models.in_use("c2ucb").version == (1, 3)
     models.close()
     fresh = Models({"c2ucb": other}, store)

@@ -1,0 +1,150 @@
+"""Where the catalogue comes from: a file, or a compacted topic; each tells when there is another one."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from learner.encoder import Encoder
+from schemas.json_text import parse_json
+from streams.broker import admin, catalogue_topic, consumer, describe_topics
+from streams.logs import SourceAway
+from streams.rank.catalogue import Catalogue, CatalogueError
+from streams.rank.catalogue_file import read_catalogue
+from streams.rank.entries import CatalogueEntries, key_of
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+READ_S = 30.0  # for all of a topic
+FETCH_BYTES = 8 << 20  # of the topic at once; a transaction may be longer
+IDLE_TIMES = 9  # as long as a catalogue took to make, the next one is not made, so that lists have the processor
+
+
+class CatalogueSource(Protocol):
+    """What has a catalogue."""
+
+    def newest(self) -> Catalogue | None:
+        """Return the catalogue if it is another one than when last asked, or raise CatalogueError or SourceAway."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class CatalogueFile:
+    """A file, read again when it is replaced or written; while it is away the last one counts."""
+
+    def __init__(self, file: Path, *, encoder: Encoder | None = None) -> None:
+        self._file, self._encoder = file, encoder
+        self._stamp: tuple[int, int, int] | None = None
+
+    def newest(self) -> Catalogue | None:
+        """Return what the file holds now, if it was not asked for that yet."""
+        try:
+            found = self._file.stat()
+        except OSError as error:
+            if self._stamp is not None:
+                return None
+            raise CatalogueError(f"{self._file} cannot be read: {error.strerror or error}") from error
+        stamp = found.st_mtime_ns, found.st_size, found.st_ino
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        return read_catalogue(self._file, encoder=self._encoder)
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+class CatalogueTopic:
+    """A compacted topic with a line of a catalogue in each record, by key: the newest of each, read to the end.
+
+    A record without a value takes its item or user out. What was written in one transaction is taken over at once, as a
+    catalogue is only made where the committed records end. A record that is no line is left aside and told once.
+    """
+
+    def __init__(self, settings: Settings, *, encoder: Encoder | None = None) -> None:
+        self.settings, self.topic = settings, catalogue_topic(settings).name
+        self.entries = CatalogueEntries()
+        self.unreadable = 0
+        self._encoder = encoder
+        self._place = TopicPartition(self.topic, 0)
+        self._reader: KafkaConsumer | None = None
+        self._changed = False
+        self._not_before = 0.0
+
+    def newest(self) -> Catalogue | None:
+        """Return the catalogue if lines have come, and all of them; the first time after waiting for them."""
+        self.read(READ_S if self._reader is None else 0.0)
+        if not self._changed or time.monotonic() < self._not_before or not self._at_end():
+            return None
+        began = time.monotonic()
+        self._changed = False
+        try:
+            return self.entries.catalogue(encoder=self._encoder)
+        except CatalogueError as error:
+            raise CatalogueError(f"topic {self.topic}: {error}") from error
+        finally:
+            self._not_before = time.monotonic() + IDLE_TIMES * (time.monotonic() - began)
+
+    def read(self, timeout_s: float) -> None:
+        """Take what has come; wait for the end of the topic for so long."""
+        give_up_at = time.monotonic() + timeout_s
+        try:
+            reader = self._open()
+            while True:
+                found = reader.poll(timeout_ms=100 if timeout_s else 0)
+                for records in found.values():
+                    for record in records:
+                        self._take(record)
+                if not found and (not timeout_s or self._at_end()):
+                    return
+                if timeout_s and time.monotonic() > give_up_at:
+                    raise SourceAway(f"topic {self.topic} was not read to its end within {timeout_s:g} s")
+        except (KafkaError, SourceAway) as error:
+            self.close()
+            raise SourceAway(f"topic {self.topic} on Kafka at {self.settings.kafka} cannot be read: {error}") from error
+
+    def _open(self) -> KafkaConsumer:
+        if self._reader is None:
+            with admin(self.settings) as client:
+                if self.topic not in describe_topics(client, [self.topic]):
+                    raise SourceAway("it is not there; publish a catalogue: glimpse catalogue FILE")
+            self.entries, self._changed = CatalogueEntries(), False
+            self._reader = consumer(self.settings, max_partition_fetch_bytes=FETCH_BYTES)
+            self._reader.assign([self._place])
+            self._reader.seek_to_beginning()
+        return self._reader
+
+    def _at_end(self) -> bool:
+        """Whether every committed record was read; readers of such are told the end of them."""
+        assert self._reader is not None
+        return bool(self._reader.position(self._place) >= self._reader.end_offsets([self._place])[self._place])
+
+    def _take(self, record: Any) -> None:
+        try:
+            key = (record.key or b"").decode()
+            if record.value is None:
+                self.entries.remove(key)
+            else:
+                found = parse_json(record.value)
+                if isinstance(found, dict) and key_of(found) != key:
+                    raise CatalogueError(f"its key is {key!r}, and should be {key_of(found)!r}")
+                self.entries.add(found)
+            self._changed = True
+        except ValueError as error:
+            if not self.unreadable:
+                words = "a record of topic %s at offset %d is left aside, as are others like it: %s"
+                log.warning(words, self.topic, record.offset, error)
+            self.unreadable += 1
+
+    def close(self) -> None:
+        """Let go of connections."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close(autocommit=False, timeout_ms=2_000)
