@@ -7,7 +7,7 @@ a fixed step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ _COLUMNS = (
     *("items", "contexts", "reward_row", "shown_at", "held_ms", "offset", "size", "extent", "rendered", "session"),
     *("epoch", "ranked_by", "emitted", "first_click", "last_click"),
 )
-_OBJECTS = ("ids", "notes")
 MOST_HELD_MS = (1 << 32) - 1  # 49 days
 
 Ints = NDArray[np.int64]
@@ -93,7 +92,7 @@ class BucketColumns:
         self.contexts = np.empty((0, positions, dim), np.float32)
         self.reward_row = np.empty(0, np.int32)  # 0 while nobody has clicked
         self.ids = np.empty(0, np.object_)
-        self.notes = np.empty(0, np.object_)  # a ListNote where an impression says more than its rows, else None
+        self.notes: dict[int, ListNote] = {}  # by slot, where an impression says more than its rows
         self.shown_at = np.empty(0, np.int64)
         self.held_ms = np.empty(0, np.uint32)  # how long after it was shown its id is held: until the floor is there
         self.offset = np.empty(0, np.int64)
@@ -132,9 +131,10 @@ class BucketColumns:
         for name in _COLUMNS:
             column: NDArray[Any] = getattr(self, name)
             column.resize((slots, *column.shape[1:]), refcheck=False)  # in place: the system moves pages, not bytes
-        for name in _OBJECTS:
-            objects = getattr(self, name)[:slots]
-            setattr(self, name, np.concatenate((objects, np.full(slots - len(objects), None))))
+        old = len(self.ids)
+        self.ids[slots:] = None  # numpy would not let go of them
+        self.ids.resize(slots, refcheck=False)
+        self.ids[old:] = None
         self._free.resize(slots, refcheck=False)
 
     def roomy(self, lists: int) -> bool:
@@ -146,9 +146,10 @@ class BucketColumns:
         kept = np.flatnonzero(self.offset != NONE).astype(np.int32)
         moved = np.full(len(self.shown_at), -1, np.int32)
         moved[kept] = np.arange(len(kept), dtype=np.int32)
-        for name in (*_COLUMNS, *_OBJECTS):
+        for name in (*_COLUMNS, "ids"):
             column: NDArray[Any] = getattr(self, name)
             column[: len(kept)] = column[kept]
+        self.notes = {int(moved[slot]): note for slot, note in self.notes.items()}
         self._resize(len(kept))
         clicked = np.flatnonzero(self.reward_row)
         self.reward_row[clicked] = self._rewards.compact(self.reward_row[clicked])
@@ -162,12 +163,12 @@ class BucketColumns:
         slots: Slots,
         lists: ImpressionColumns,
         *,
-        notes: Sequence[ListNote | None],
+        notes: Mapping[int, ListNote],
         session: Ints,
         until: Ints,
         offset: Ints,
     ) -> None:
-        """Fill ``slots`` with lists; without ``notes``, none has one."""
+        """Fill ``slots`` with lists, some of which have ``notes``, by index."""
         size, shown_at = lists.size, lists.shown_at
         if (size == self.positions).all():
             self.items[slots] = lists.items.reshape(-1, self.positions)
@@ -178,9 +179,8 @@ class BucketColumns:
             self.contexts[slots[numbers], places] = lists.contexts.reshape(len(numbers), self.dim)
         self.reward_row[slots] = 0
         self.ids[slots] = lists.ids
-        if any(notes):  # slots are given back without
-            for slot, note in zip(slots.tolist(), notes, strict=True):  # numpy would take a tuple apart
-                self.notes[slot] = note
+        for index, note in notes.items():
+            self.notes[int(slots[index])] = note
         self.shown_at[slots], self.held_ms[slots], self.offset[slots] = shown_at, until - shown_at, offset
         self.session[slots] = session
         self.size[slots] = size
@@ -191,7 +191,10 @@ class BucketColumns:
 
     def release(self, slots: Slots) -> None:
         """Empty ``slots`` for others to use."""
-        self.ids[slots] = self.notes[slots] = None
+        self.ids[slots] = None
+        if self.notes:
+            for slot in slots.tolist():
+                self.notes.pop(slot, None)
         self._rewards.release(self.reward_row[slots])
         self.reward_row[slots] = 0
         self.offset[slots] = self.first_click[slots] = NONE
@@ -211,7 +214,7 @@ class BucketColumns:
         rows = slice(int(self.size[slot]))
         columns = (self.size, self.rendered, self.session, self.shown_at, self.epoch, self.ranked_by)
         whole = tuple(column[slot].item() for column in columns)
-        return (*whole, self.notes[slot], self.items[slot, rows].tobytes(), self.contexts[slot, rows].tobytes())
+        return (*whole, self.notes.get(slot), self.items[slot, rows].tobytes(), self.contexts[slot, rows].tobytes())
 
     def reward(self, slots: Slots, positions: Ints) -> NDArray[np.float64]:
         """Return the reward of a position of each list, NO_CLICK where nobody clicked."""
@@ -241,5 +244,10 @@ class BucketColumns:
         else:
             shown = position <= size[:, None]
             rows = [column[shown] for column in rows]
-        columns = (self.ids, self.extent, self.shown_at, self.offset, self.epoch, self.ranked_by, self.notes)
-        return Lists(*rows, *(column[slots] for column in columns))
+        for column in (self.ids, self.extent, self.shown_at, self.offset, self.epoch, self.ranked_by):
+            rows.append(column[slots])
+        notes = np.full(len(slots), None)
+        for index, slot in enumerate(slots.tolist() if self.notes else ()):
+            notes[index] = self.notes.get(slot)
+        rows.append(notes)
+        return Lists(*rows)

@@ -116,7 +116,9 @@ class OpenLists:
         columns.put(
             slots,
             lists,
-            notes=[shown.notes.get(index) for index in members.tolist()] if shown.notes else (),
+            notes={at: shown.notes[index] for at, index in enumerate(members.tolist()) if index in shown.notes}
+            if shown.notes
+            else {},
             session=shown.session[members],
             until=shown.until[members],
             offset=shown.offset[members],

@@ -238,15 +238,15 @@ class SessionJoin:
         return max(self._time_ms, self.impressions.latest, self.clicks.latest)
 
     def room_for(self, records: Sequence[LogRecord], most_bytes: int) -> int:
-        """Return how many of ``records`` may be fed before a checkpoint of ``most_bytes``: all, half of them, …, none.
+        """Return how many of ``records`` may be fed before a checkpoint of ``most_bytes``.
 
         Each may become a dead letter or correct a list. One may come when nothing is pending, none while letters wait.
         """
         self._outbox.limit = most_bytes
         if self._outbox.held:
             return 0
-        room = most_bytes - self._outbox.bytes
-        count = len(records)
+        room = max(0, most_bytes - self._outbox.bytes)
+        count = min(len(records), room // (2 * self._list_bytes))
         while count and record_bytes(records[:count]) + count * 2 * self._list_bytes > room:
             count //= 2
         return count or int(bool(records) and not self._outbox.bytes)

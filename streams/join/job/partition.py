@@ -143,9 +143,12 @@ class PartitionJoin:
             ready = [log for log in self.logs if log.waits]
         if not ready:
             return None
-        log = min(ready, key=InputLog.next_at)
+        if len(ready) == 2:  # a list is shown before it is clicked; clicks that come first must be kept for it
+            first = self.impressions.next_at() <= self.clicks.next_at() + AHEAD_MS
+            return self.impressions if first else self.clicks
+        [log] = ready
         other = self.clicks if log is self.impressions else self.impressions
-        if len(ready) == 2 or other.at_end or (self.join.rebuilding and other.rebuilt):
+        if other.at_end or (self.join.rebuilding and other.rebuilt):
             return log
         if log.next_at() <= other.clock.clock + AHEAD_MS:
             return log

@@ -26,4 +26,4 @@ def test_one_stamp_far_ahead_holds_its_log_back_no_longer_than_the_other_records
     assert len(joined) == 40
     places = {which: place for place, which in enumerate(joined)}
     for offset in range(20):
-        assert abs(places["impressions", offset] - places["clicks", offset]) <= 4
+        assert abs(places["impressions", offset] - places["clicks", offset]) <= 5  # lists go up to 2 s ahead of clicks
