@@ -34,6 +34,11 @@ class Impression:
     candidate_contexts: bytes = b""  # float32[n, d]; b"" when they are the catalogue's
 
     @property
+    def at_ms(self) -> int:
+        """When it happened."""
+        return self.shown_at_ms
+
+    @property
     def size(self) -> int:
         """Number of items, K."""
         return len(self.items) // 8
@@ -73,6 +78,11 @@ class Click:
     position: int
     clicked_at_ms: int
     reward: float = 1.0
+
+    @property
+    def at_ms(self) -> int:
+        """When it happened."""
+        return self.clicked_at_ms
 
 
 @dataclass(frozen=True, slots=True)

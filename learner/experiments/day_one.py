@@ -33,8 +33,6 @@ WRONG_NOISE, WRONG_FACTOR = 0.5, 0.3
 DRIFT = 0.5  # of the taste that was another one when the log began
 
 LEARNERS = ("c2ucb", "pbm-ucb", "cm-linucb", "dcm-linucb", "ubm, w known", "ubm, w fitted")
-WRONG = ("ubm, w with noise", "ubm, w times 0.3")
-ENDS = ("old ranker", "oracle")
 
 
 def steep(power: float, positions: int = 12) -> Floats:

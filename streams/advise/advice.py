@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
+from rich.console import Group, RenderableType
+from rich.text import Text
+
 from streams.advise.browsing import FRESH, IN_FORCE, WindowFit
 from streams.advise.delays import DelayAdvice
 from streams.advise.rounding import WORTH as ROUNDING_WORTH
+from streams.charts import terminal_table
 
 LOST_WORTH = 0.005  # a share of clicks lost that is worth a longer horizon
 WAIT_WORTH = 0.5  # a wait that could be so much shorter is worth a change
@@ -123,3 +127,17 @@ def _rounding(bucket: str, found: RoundingAdvice, where: str) -> Finding:
 def advice_json(advice: Advice) -> str:
     """Return everything as one line of JSON."""
     return json.dumps(asdict(advice) | {"lines": [asdict(line) for line in lines_of(advice)]}, allow_nan=False)
+
+
+def advice_view(advice: Advice) -> RenderableType:
+    """Return the findings with their commands, and what each wait would mean."""
+    parts: list[RenderableType] = []
+    for line in lines_of(advice):
+        parts.append(Text(f"{'→' if line.act else '✓'} {line.text}", style="bold" if line.act else ""))
+        if line.command:
+            parts.append(Text(f"  {line.command}", style="cyan"))
+    if advice.delays is not None:
+        rows = [[f"{row.wait_s:g} s", f"{row.corrected:.2%}", f"{row.lost:.2%}"] for row in advice.delays.rows]
+        head = ("wait_s = added staleness", "clicks that correct", "clicks lost")
+        parts.append(terminal_table(head, rows, title=f"each wait_s, with lateness_s = {advice.lateness_s:g}"))
+    return Group(*parts, *(Text(text, style="dim") for text in advice.notes))

@@ -47,18 +47,10 @@ class ListColumns(NamedTuple):
 
 
 class BrowsingWatch:
-    """Judges the table in force against a fresh fit and the other click models, on lists in the order of time.
+    """Judges the table in force against a fresh fit and the other click models, on lists in the order of time."""
 
-    Parameters
-    ----------
-    examination
-        The table in force.
-    window
-        Lists that models learn on, and are judged on.
-    """
-
-    def __init__(self, examination: NDArray[np.float64], *, window: int = WINDOW) -> None:
-        self.examination, self.window = examination, window
+    def __init__(self, examination: NDArray[np.float64]) -> None:
+        self.examination = examination
         self.fits: list[WindowFit] = []
         self._lists = 0
         self._waiting: list[ListColumns] = []
@@ -67,14 +59,14 @@ class BrowsingWatch:
     def add(self, lists: ListColumns) -> None:
         """Take lists in the order in which they were shown."""
         self._waiting.append(lists)
-        while sum(len(part.sizes) for part in self._waiting) >= self.window:
+        while sum(len(part.sizes) for part in self._waiting) >= WINDOW:
             every = ListColumns(*(np.concatenate(column) for column in zip(*self._waiting, strict=True)))
-            self._waiting = [every.part(self.window, None)]
-            self._judge(every.part(0, self.window))
+            self._waiting = [every.part(WINDOW, None)]
+            self._judge(every.part(0, WINDOW))
 
     def _judge(self, now: ListColumns) -> None:
         before, self._before = self._before, now
-        self._lists += self.window
+        self._lists += WINDOW
         if before is None:
             return
         models: dict[str, ClickModel] = {IN_FORCE: GivenTable(self.examination), FRESH: UBM(20)}

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WAITS_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600)
+CORRECTED, LOST = 0.05, 0.001  # shares of the clicks that the advised wait may correct and lose
 LEAST = 500  # clicks, below which nothing is advised
 
 
@@ -32,18 +33,16 @@ class DelayAdvice:
     rows: list[WaitRow]
 
 
-def advise_delays(
-    delays_s: NDArray[np.float64], *, wait_s: float, lateness_s: float, corrected: float = 0.05, lost: float = 0.001
-) -> DelayAdvice | None:
-    """Return what each wait would mean, and the shortest that corrects and loses at most these shares of clicks.
+def advise_delays(delays_s: NDArray[np.float64], *, wait_s: float, lateness_s: float) -> DelayAdvice | None:
+    """Return what each wait would mean, and the shortest that corrects and loses few enough of the clicks.
 
     ``delays_s`` are of all clicks of lists that are old enough for their last click to have come; None: too few.
     """
     if len(delays_s) < LEAST:
         return None
     delays = np.sort(delays_s)
-    wait = rounded_up(float(np.quantile(delays, 1 - corrected)))
-    horizon = max(rounded_up(float(np.quantile(delays, 1 - lost))), wait)
+    wait = rounded_up(float(np.quantile(delays, 1 - CORRECTED)))
+    horizon = max(rounded_up(float(np.quantile(delays, 1 - LOST))), wait)
 
     def row(wait_s: float, lateness_s: float) -> WaitRow:
         in_time = np.searchsorted(delays, [wait_s, wait_s + lateness_s], side="right")

@@ -13,9 +13,7 @@ def terminal_table(
     head: Sequence[str], lines: Iterable[Sequence[str]], *, title: str | None = None, caption: str | None = None
 ) -> Table:
     """Return a table whose first column is names and whose others are numbers."""
-    table = Table(
-        title=title, title_justify="left", caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
-    )
+    table = Table(title=title, title_justify="left", caption=caption, box=SIMPLE_HEAD, padding=0, show_edge=False)
     for number, name in enumerate(head):
         table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for line in lines:
@@ -24,7 +22,11 @@ def terminal_table(
 
 
 def html_table(head: Sequence[str], lines: Iterable[Sequence[str]], *, colours: Sequence[str] = ()) -> str:
-    """Return a table; with colours, a spot of its own before the first cell of each line."""
+    """Return a table; with colours, a spot of its own before the first cell of each line.
+
+    >>> html_table(["K"], [["<3"]])
+    '<section><table><tr><th>K</th></tr><tr><td>&lt;3</td></tr></table></section>'
+    """
     spots = [f'<i style="background:{colour}"></i>' for colour in colours]
     rows = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>"]
     for number, line in enumerate(lines):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import traceback
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streams.commands.errors import explained
-from streams.commands.options import CommandError, Config, note
+from streams.commands.errors import code_of
+from streams.commands.options import CommandError, Config
 
 commands = typer.Typer()
 
@@ -58,7 +57,7 @@ def compare(
     from streams.compare.job import show_comparison
     from streams.settings import load
 
-    try:
+    def look() -> int:
         choice = CompareChoice(
             control=control,
             split=split,
@@ -68,7 +67,7 @@ def compare(
             alpha=1 - level,
             guardrail=guardrail / 100,
         )
-        code = show_comparison(
+        return show_comparison(
             logs,
             load(config),
             choice,
@@ -79,15 +78,11 @@ def compare(
             watch=watch,
             every_s=every,
         )
+
+    try:
+        code = code_of("compare", look)
     except KeyboardInterrupt:
         code = 0
-    except Exception as error:  # 1 would say that a check failed
-        words = explained(error)
-        if words is None:
-            traceback.print_exc()
-        else:
-            note(f"glimpse compare: {words}")
-        code = 2
     raise typer.Exit(code)
 
 

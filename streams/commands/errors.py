@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 import logging
 import re
+import traceback
+from collections.abc import Callable
+
+from streams.commands.options import note
 
 HALF = 500  # characters of an error that quotes more than a screen: its beginning, and its end with what to do
 
@@ -19,6 +23,19 @@ class LastWords(logging.Handler):
         found = re.match(r"Bootstrap connection to \S+ failed: (.*?)(?: \(backoff.*)?$", record.getMessage())
         if found and not (self.text and "RequestTimedOut" in found[1]):  # the last try may only have had no time left
             self.text = f" ({found[1]})"
+
+
+def code_of(command: str, work: Callable[[], int]) -> int:
+    """Return what the work of a command returns, or 2 for an error, which is said: 1 would be a verdict."""
+    try:
+        return work()
+    except Exception as error:
+        words = explained(error)
+        if words is None:
+            traceback.print_exc()
+        else:
+            note(f"glimpse {command}: {words}")
+        return 2
 
 
 def explained(error: Exception, last_words: str = "") -> str | None:

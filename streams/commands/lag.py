@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import traceback
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from streams.commands.errors import explained
-from streams.commands.options import Config, note
+from streams.commands.errors import code_of
+from streams.commands.options import Config
 
 commands = typer.Typer()
 
@@ -40,18 +39,11 @@ def lag(
     from streams.lag.job import serve_lag, show_lag
     from streams.settings import load
 
-    try:
+    def look() -> int:
         settings, groups, past = load(config), group or [], Window(span_s=window)
         if metrics_port is not None:
-            code = serve_lag(settings, port=metrics_port, groups=groups, window=past, every_s=every)
-        else:
-            looking = partial(show_lag, settings, groups=groups, window=past, every_s=every)
-            code = looking(watch=watch, as_json=as_json, max_lag_s=max_lag_seconds)
-    except Exception as error:  # 1 would say that something is behind
-        words = explained(error)
-        if words is None:
-            traceback.print_exc()
-        else:
-            note(f"glimpse lag: {words}")
-        code = 2
-    raise typer.Exit(code)
+            return serve_lag(settings, port=metrics_port, groups=groups, window=past, every_s=every)
+        looking = partial(show_lag, settings, groups=groups, window=past, every_s=every)
+        return looking(watch=watch, as_json=as_json, max_lag_s=max_lag_seconds)
+
+    raise typer.Exit(code_of("lag", look))

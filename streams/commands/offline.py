@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,11 +36,11 @@ Truncated = Annotated[
 
 def lists_at(
     place: str,
-    *,
     events: bool,
     buckets: list[str] | None,
     start: str | None,
     stop: str | None,
+    *,
     truncated: bool,
     config: Path | None,
     candidates: bool = False,
@@ -146,9 +146,7 @@ def fit(
 
     from streams.offline import read_logs, run_fit
 
-    chosen: dict[str, Any] = {"events": events, "buckets": bucket, "start": start, "stop": stop}
-    chosen["truncated"] = truncated
-    lists = lists_at(logs, config=config, **chosen)
+    lists = lists_at(logs, events, bucket, start, stop, truncated=truncated, config=config)
     others = None if held_out is None else read_logs(held_out)
     run_fit(lists, model=model.value, out=out, held_out=others, picture=picture, console=Console())
 
@@ -200,11 +198,10 @@ def evaluate(
 
     from streams.offline import EvaluationRequest, chosen_estimators, evaluate_policy, evaluation_json, show_evaluation
 
-    chosen: dict[str, Any] = {"events": events, "buckets": log_bucket, "start": start, "stop": stop}
-    chosen["truncated"] = truncated
+    lists = lists_at(logs, events, log_bucket, start, stop, truncated=truncated, config=config, candidates=True)
     report = evaluate_policy(
         EvaluationRequest(
-            lists_at(logs, config=config, candidates=True, **chosen),
+            lists,
             policy_at(policy, bucket, config),
             chosen_estimators([each.value for each in estimator or ()]),
             bucket=bucket,

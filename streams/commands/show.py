@@ -130,8 +130,10 @@ def rollouts_of(settings: Settings) -> Rollouts:
 
 def lines(rows: list[dict[str, Any]]) -> list[str]:
     """Return a line for each bucket, tabs between."""
+    from streams.lag import spoken
+
     return [
-        f"{row['bucket']}\t{row['algorithm']}\t{row['version']}\t{row['lists']} lists\t{age(row['age_s'])} old\t"
+        f"{row['bucket']}\t{row['algorithm']}\t{row['version']}\t{row['lists']} lists\t{spoken(row['age_s'])} old\t"
         f"{row['sha256'][:12]}" + ("\tsettings differ" if row["settings_differ"] else "") + beside(row)
         for row in rows
     ]
@@ -148,6 +150,8 @@ def beside(row: dict[str, Any]) -> str:
 
 def page(row: dict[str, Any]) -> list[str]:
     """Return one bucket at length."""
+    from streams.lag import spoken
+
     theta = [f"{number:.4g}" for number in row["theta"][:SHOWN]]
     more = f" … ({len(row['theta'])} numbers; --json has all)" if len(row["theta"]) > SHOWN else ""
     alpha = "by the theorem" if row["alpha"] is None else f"{row['alpha']:g}"
@@ -155,7 +159,7 @@ def page(row: dict[str, Any]) -> list[str]:
         ("bucket", row["bucket"]),
         ("from", row["where"]),
         ("algorithm", f"{row['algorithm']}, {row['positions']} positions, {row['dim']} features"),
-        ("version", f"{row['version']} (epoch, samples offset), published {age(row['age_s'])} ago"),
+        ("version", f"{row['version']} (epoch, samples offset), published {spoken(row['age_s'])} ago"),
         ("lists", str(row["lists"])),
         ("settings", f"α {alpha}, λ {row['ridge']:g}, β {row['beta']:g}, φ′ {row['phi']:g}"),
         ("scales", f"contexts / {row['context_scale']:g}, rewards / {row['reward_scale']:g}"),
@@ -182,15 +186,3 @@ def page(row: dict[str, Any]) -> list[str]:
             f"offset {one['samples_offset']} of {one['of']} ({one['share'] or 0:.0%}), and serves when it has caught up"
         )
     return text
-
-
-def age(seconds: float) -> str:
-    """Return a span of time in its largest unit.
-
-    >>> age(0.4), age(75), age(7200), age(200_000)
-    ('0.4 s', '75 s', '2.0 h', '2.3 d')
-    """
-    for unit, length in (("d", 86_400.0), ("h", 3_600.0)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

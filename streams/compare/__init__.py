@@ -1,12 +1,12 @@
 """Who won, and whether it is true: lifts of buckets over a control out of samples."""
 
-from streams.compare.chosen import choice_of
 from streams.compare.columns import ListSums
 from streams.compare.comparison import (
     METRICS,
     BucketComparison,
     BucketResult,
     CompareError,
+    choice_of,
     compare,
 )
 from streams.compare.look import CompareChoice

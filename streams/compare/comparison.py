@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from streams.compare.guards import join_rate, sample_ratio
 from streams.compare.look import CompareChoice, Look
 from streams.compare.losses import LOST, LostClicks
 from streams.compare.shadows import ShadowResult
+from streams.settings import Settings
+from streams.split import Split
 
 METRICS = ("sum", "set")
 POINTS = 200  # of a curve
@@ -145,10 +147,10 @@ def _control(arms: Mapping[str, ArmSums], choice: CompareChoice) -> str:
     return next(iter(arms))
 
 
-def _moments(found: ArmSums, minutes: NDArray[np.int64], total: int, size: int = LISTS) -> RatioMoments:
+def _moments(found: ArmSums, minutes: NDArray[np.int64], total: int) -> RatioMoments:
     rows = found.rows
     when = np.searchsorted(minutes, rows.minute)
-    return moments_over_time(rows.user, when, rows.amounts[:, size], rows.amounts[:, total], bins=len(minutes))
+    return moments_over_time(rows.user, when, rows.amounts[:, LISTS], rows.amounts[:, total], bins=len(minutes))
 
 
 def _result(name: str, found: ArmSums, lost: ArmSums | None, look: Look) -> BucketResult:
@@ -211,3 +213,22 @@ def _more_s(lift: Lift, minutes: NDArray[np.int64], alpha: float) -> float | Non
     if not np.isfinite(times) or gained <= 0:
         return None
     return float((times - 1) * known[-1] / gained * spent)
+
+
+def choice_of(settings: Settings, choice: CompareChoice, sums: ListSums) -> CompareChoice:
+    """Return the choice with what the settings know: H, a control, and the shares if users were split as they are now.
+
+    The control is the holdout's bucket, else the first bucket of the settings that has lists.
+    """
+    choice = replace(choice, correctable_s=settings.horizon_s)
+    if not settings.buckets or not sums.arms:
+        return choice
+    version = chosen_split(sums, choice)
+    there = {arm.bucket for arm in sums.arms if arm.split == version}
+    first = [name for name in (settings.split.holdout_bucket, *settings.buckets) if name in there]
+    control = choice.control or next(iter(first), None)
+    choice = replace(choice, control=control)
+    split = Split.of(settings)
+    if choice.shares or version not in ("", split.version) or control is None or control not in settings.buckets:
+        return choice
+    return replace(choice, shares=split.weights.get(settings.buckets[control].namespace, {}))

@@ -18,13 +18,7 @@ LOST = 0  # field of an amount
 
 
 class LostClicks:
-    """Late and refused clicks by arm; a click may be read before or after its list.
-
-    Parameters
-    ----------
-    sample
-        The users that count.
-    """
+    """Late and refused clicks by arm; a click may be read before or after its list."""
 
     def __init__(self, sample: UserSample | None = None) -> None:
         self._sample = sample or UserSample()

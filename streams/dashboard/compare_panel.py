@@ -27,15 +27,7 @@ SHARE = 0.02  # of the time that comparing may take
 
 
 class ComparePanel:
-    """Gathers what samples and lost clicks say, and compares now and then.
-
-    Parameters
-    ----------
-    settings
-        The buckets' weights, and how long lists may change.
-    clock
-        Wall time in seconds.
-    """
+    """Gathers what samples and lost clicks say, and compares now and then."""
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float]) -> None:
         self._settings, self._clock = settings, clock

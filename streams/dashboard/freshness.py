@@ -18,6 +18,7 @@ from schemas.records import SampleBatch
 from streams.dashboard.hash_sample import HashSample, Rows
 from streams.dashboard.served import LATER, NEVER, FirstShown, Ints, Known, first_holding, first_served
 
+WINDOW_MS = 3_600_000  # what is told is of the newest hour
 TIMES = 16  # of one list's clicks that are remembered
 
 
@@ -76,8 +77,6 @@ class Freshness:
     ----------
     keep_s
         So long a click waits for its sample.
-    window_s
-        What is told is of so long a time, the newest.
     tolerance_s
         A list is not stale if the newer snapshot was published less than this before it was shown; and a list counts as
         ranked by a version if it was shown no more than this before that was published, as clocks differ.
@@ -86,16 +85,8 @@ class Freshness:
         an even share.
     """
 
-    def __init__(
-        self,
-        *,
-        keep_s: float = 1500.0,
-        window_s: float = 3600.0,
-        tolerance_s: float = 10.0,
-        most: int = 20_000,
-    ) -> None:
-        self.keep_ms, self.window_ms = round(keep_s * 1000), round(window_s * 1000)
-        self.tolerance_ms, self.most = round(tolerance_s * 1000), most
+    def __init__(self, *, keep_s: float = 1500.0, tolerance_s: float = 10.0, most: int = 20_000) -> None:
+        self.keep_ms, self.tolerance_ms, self.most = round(keep_s * 1000), round(tolerance_s * 1000), most
         self._followed = HashSample(most)
         self._clicks: dict[str, list[int]] = {}
         self._buckets: defaultdict[str, _Bucket] = defaultdict(self._bucket)
@@ -112,7 +103,7 @@ class Freshness:
 
     def since_ms(self, now_ms: int) -> int:
         """Return from when on clicks could be followed all the way."""
-        return max(now_ms - self.window_ms, self._since_ms or 0)
+        return max(now_ms - WINDOW_MS, self._since_ms or 0)
 
     def read_from(self, at_ms: int) -> None:
         """Note that impressions were read from a time on; of several times the earliest counts.
@@ -167,7 +158,7 @@ class Freshness:
         while self._clicks and next(iter(self._clicks.values()))[-1] < before_ms:
             del self._clicks[next(iter(self._clicks))]
         self._followed.fit(self._clicks)
-        while self._gaps and self._gaps[0][1] < now_ms - 2 * self.window_ms:
+        while self._gaps and self._gaps[0][1] < now_ms - 2 * WINDOW_MS:
             del self._gaps[0]
 
     def buckets(self, now_ms: int, known: Container[str] | None = None) -> dict[str, BucketFreshness]:
@@ -187,7 +178,7 @@ class Freshness:
         return known
 
     def _measure(self, name: str, bucket: _Bucket, now_ms: int) -> BucketFreshness:
-        _cut(bucket, now_ms - self.window_ms)
+        _cut(bucket, now_ms - WINDOW_MS)
         known = self._settle(bucket)
         versions, times, published = known.versions, known.times, known.times[:, 1]
         clicked = bucket.clicked.array()

@@ -12,11 +12,6 @@ class HashSample:
     """Which ids are followed: all of them, and by their hash every second, fourth, … one while there are too many.
 
     An id is followed or not wherever it is met, so that slow things stay as likely to be seen as fast ones.
-
-    Parameters
-    ----------
-    most
-        So many ids are kept in one map.
     """
 
     def __init__(self, most: int) -> None:

@@ -76,7 +76,7 @@ class Letters:
             if not self._kept[number]:
                 del self._kept[number]
 
-    def of_reason(self, number: int, *, most: int = 50) -> list[dict[str, Any]]:
+    def of_reason(self, number: int) -> list[dict[str, Any]]:
         """Return where the newest records with a reason lie, newest first."""
         found = [(name, at, letter) for name, (at, letter) in self._kept.get(number, {}).items()]
         found.sort(key=lambda one: -one[1])  # partitions are read one after another
@@ -88,7 +88,7 @@ class Letters:
                 "bytes": len(letter.value or b""),
                 "reason": letter.reason,
             }
-            for name, at, letter in found[:most]
+            for name, at, letter in found
         ]
 
     def open(self, name: str) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 from schemas.records import Click, Impression, SampleBatch, Snapshot
-from streams.dashboard.freshness import BucketFreshness, Freshness, Spread
+from streams.dashboard.freshness import BucketFreshness, Freshness
 from streams.dashboard.rounding import short
 from streams.dashboard.source import WeightedRecord
 
@@ -90,7 +90,7 @@ def row(fresh: BucketFreshness) -> list[Any]:
     stages = (fresh.join, fresh.learn, fresh.publish, fresh.serve, fresh.total)
     return [
         *(short(stage.p50, 3) if stage else None for stage in stages),
-        short(worst(fresh.total), 3),
+        short(fresh.total.p95, 3) if fresh.total else None,  # what 95 of 100 clicks stay below
         fresh.clicks,
         fresh.waiting,
         short(fresh.waiting_s, 3),
@@ -98,8 +98,3 @@ def row(fresh: BucketFreshness) -> list[Any]:
         short(fresh.stale),
         fresh.unranked,
     ]
-
-
-def worst(spread: Spread | None) -> float | None:
-    """Return the seconds that 95 of 100 clicks stay below."""
-    return spread.p95 if spread else None

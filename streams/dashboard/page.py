@@ -29,14 +29,8 @@ class Page:
 
     Parameters
     ----------
-    settings
-        The buckets and the times of the join.
-    source_name
-        Where the records come from, for people.
     consumers
         Whether there is anybody whose lag could be told.
-    clock
-        Wall time in seconds.
     """
 
     def __init__(
@@ -126,15 +120,11 @@ class Page:
             record = decode(entry.record.value or b"")
         except SchemaError:
             return None
-        if isinstance(record, Impression):
-            at_ms = record.shown_at_ms
-        elif isinstance(record, Click):
-            at_ms = record.clicked_at_ms
-        else:
+        if not isinstance(record, Impression | Click):
             return None
         settings = self.settings
         oldest = entry.record.timestamp - round(settings.horizon_s * 1000) - SKEW_MS
-        return record if oldest <= at_ms <= entry.record.timestamp + round(settings.future_s * 1000) else None
+        return record if oldest <= record.at_ms <= entry.record.timestamp + round(settings.future_s * 1000) else None
 
     def fail(self, words: str) -> None:
         """Note that the log cannot be read; the first time counts as the beginning of the trouble."""

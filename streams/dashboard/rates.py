@@ -11,7 +11,7 @@ from learner.bandits import CONTEXT_FREE
 from learner.browsing import MAX_POSITIONS
 from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch, Snapshot
-from streams.dashboard.recent import DECADES, PER_DECADE, Recent, delay_bins
+from streams.dashboard.recent import DECADES, PER_DECADE, SPAN_MS, Recent, delay_bins
 from streams.dashboard.source import WeightedRecord
 from streams.dashboard.timeline import Timeline
 from streams.settings import Bucket
@@ -154,10 +154,10 @@ class Rates:
             attraction = batch.contexts_array @ (snapshot.theta_array / snapshot.context_scale)
             fields[EXPECTED:] = [seen * np.clip(attraction, 0.0, 1.0), ones]
         signs = np.repeat(batch.signs_array.astype(np.float64) * weight, batch.sizes_array)
-        generation = np.repeat(shown_ms // recent.span_ms, batch.sizes_array)
+        generation = np.repeat(shown_ms // SPAN_MS, batch.sizes_array)
         cell = (position - 1) * most + last
         for number in np.unique(generation[generation >= 0])[::-1]:
-            lists = shown_ms[shown_ms // recent.span_ms == number]
+            lists = shown_ms[shown_ms // SPAN_MS == number]
             sums, rows = recent.at(int(lists.min())), generation == number
             if sums is None:
                 return

@@ -25,21 +25,21 @@ class Recent:
     ([1.0, 0.0], True, None)
     """
 
-    def __init__(self, shape: tuple[int, ...], span_ms: int = SPAN_MS) -> None:
-        self.shape, self.span_ms = shape, span_ms
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
         self._generation: int | None = None
         self._now, self._before = np.zeros(shape), np.zeros(shape)
         self.since_ms = 0
 
     def at(self, time_ms: int) -> NDArray[np.float64] | None:
         """Return the sums to add to at a time, None when its time is gone."""
-        generation = time_ms // self.span_ms
+        generation = time_ms // SPAN_MS
         if self._generation is None:
             self._generation, self.since_ms = generation, time_ms
         elif generation > self._generation:
             follows = generation == self._generation + 1
             self._before = self._now if follows else np.zeros_like(self._now)
-            self.since_ms = max(self.since_ms, (generation - follows) * self.span_ms)
+            self.since_ms = max(self.since_ms, (generation - follows) * SPAN_MS)
             self._now = np.zeros_like(self._now)
             self._generation = generation
         if generation < self._generation - 1:

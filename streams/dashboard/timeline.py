@@ -14,12 +14,6 @@ class Timeline:
 
     Parameters
     ----------
-    width_ms
-        Length of a bin.
-    bins
-        Number of bins.
-    fields
-        Numbers kept in each.
     grow
         Keep everything: when the times span more than the window, bins are joined in pairs.
 

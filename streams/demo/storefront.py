@@ -27,8 +27,6 @@ class Storefront:
 
     Parameters
     ----------
-    catalogue
-        What the ranking service holds, too.
     browse
         ``ubm``, ``pbm``, ``cm`` or ``dcm``: how positions are examined.
     drift

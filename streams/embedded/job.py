@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -12,8 +12,8 @@ from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Rules, Snapshot
 from streams.broker import partition_of
 from streams.embedded.logs import EmbeddedLogs
-from streams.events import Acceptance, Event
-from streams.join import Checkpoint, Commit, Ledger, SessionJoin, feed_block, rebuild_join
+from streams.events import Event
+from streams.join import Checkpoint, Commit, Ledger, SessionJoin, feed_block, resumed_join
 from streams.learn import Durable, PartitionLearner, SamplesPartition
 from streams.logs import Archive, LogBlock, cut_to_fit
 from streams.parameters import ConfigChanged, DirectoryParameters
@@ -80,25 +80,19 @@ class Embedded:
             self._opened = opened.pop_all()
 
     def _begin(self) -> None:
-        settings = self.settings
-        accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
         if not self.logs.commits:
             nothing = [Commit.beginning()] * self.logs.partitions
             self.logs.commit(nothing, now_ms=0)
-        self._joins = [self._join(accept, number) for number in range(self.logs.partitions)]
+        self._joins = [self._join(number) for number in range(self.logs.partitions)]
         self._learners = [self._learner(number) for number in range(self.logs.partitions)]
 
-    def _join(self, accept: Acceptance, partition: int) -> SessionJoin:
-        commit = self.logs.commits[partition]
-        join = SessionJoin(
-            accept,
-            wait_ms=int(self.settings.wait_s * 1000),
-            lateness_ms=int(self.settings.lateness_s * 1000),
-            resume=commit,
-            known={rules.hash: rules.rules for rules in self.logs.rules},
-            partition=partition,
-        )
-        rebuild_join(join, commit, lambda topic, start, stop: self.logs.archive.log(topic, partition).read(start, stop))
+    def _join(self, partition: int) -> SessionJoin:
+        commit, known = self.logs.commits[partition], {rules.hash: rules.rules for rules in self.logs.rules}
+
+        def read(topic: str, start: int, stop: int) -> Iterator[LogBlock]:
+            return self.logs.archive.log(topic, partition).read(start, stop)
+
+        join = resumed_join(self.settings, commit, read, known=known, partition=partition)
         for topic, part in zip(EVENTS, (commit.impressions, commit.clicks), strict=True):
             for block in self.logs.archive.log(topic, partition).read(part.processed):  # appended, not yet joined
                 feed_block(join, topic, block)

@@ -6,24 +6,39 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from streams.events import Acceptance
 from streams.join.clock import LATEST, TopStamps
 from streams.join.commit import Commit
 from streams.join.log_part import NEVER
 from streams.join.outbox import Checkpoint
 from streams.join.session_join import SessionJoin
 from streams.logs import LogBlock, LogRecord
-from streams.settings import EVENTS
+from streams.settings import EVENTS, Settings
 
 Read = Callable[[str, int, int], Iterator[LogBlock]]  # topic, first offset, offset to stop before
 ALL_TIME_MS = LATEST  # later than any event
 
 
-def rebuild_join(join: SessionJoin, commit: Commit, read: Read) -> None:
-    """Let a resumed join take in again what it still needs of the events before its commit."""
+def resumed_join(
+    settings: Settings, commit: Commit, read: Read, *, known: Mapping[str, bytes], partition: int
+) -> SessionJoin:
+    """Return a partition's join by the rules that are set, with what it still needs of the events before its commit.
+
+    ``known`` has the rules of former eras by their hash.
+    """
+    join = SessionJoin(
+        Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000)),
+        wait_ms=int(settings.wait_s * 1000),
+        lateness_ms=int(settings.lateness_s * 1000),
+        resume=commit,
+        known=known,
+        partition=partition,
+    )
     for topic, part in zip(EVENTS, (commit.impressions, commit.clicks), strict=True):
         for block in read(topic, part.place.offset, part.processed):
             feed_block(join, topic, block)
         feed_block(join, topic, LogBlock.of([], part.processed))
+    return join
 
 
 def feed_block(join: SessionJoin, topic: str, block: LogBlock) -> None:

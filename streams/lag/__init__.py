@@ -1,5 +1,5 @@
 """Offsets in, verdicts out: how far consumers are behind, and whether that is well."""
 
-from streams.lag.verdict import Window
+from streams.lag.verdict import Window, spoken
 
-__all__ = ["Window"]
+__all__ = ["Window", "spoken"]

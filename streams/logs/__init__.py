@@ -2,10 +2,18 @@
 
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError, LogWriter, Position
 from streams.logs.block import LogBlock
-from streams.logs.dead_letters import cut_to_fit, kind_of, letter_of, not_to_resend
+from streams.logs.dead_letters import (
+    LetterCounts,
+    Refusal,
+    cut_to_fit,
+    kind_of,
+    letter_of,
+    letters_end,
+    not_to_resend,
+    read_letters,
+)
 from streams.logs.files import replace_file
 from streams.logs.letter_view import opened
-from streams.logs.letters import LetterCounts, Refusal, letters_end, read_letters
 from streams.logs.ranges import Mark, Range, parse_mark, parse_time, time_text
 from streams.logs.record import LogRecord, TopicPartition, record_bytes
 from streams.logs.source import ArchiveSource, LogSource, RangeError, SourceAway

@@ -200,8 +200,6 @@ class LogWriter:
 
     Parameters
     ----------
-    log
-        The partition.
     start
         The first offset to come, when the partition is empty.
     at

@@ -1,18 +1,25 @@
-"""Dead letters: cut to fit a record, read back, by kind of reason, and which of them may be sent again (pure)."""
+"""Dead letters: cut to fit a record, read back, counted by kind of reason, and which may be sent again (pure)."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Click, DeadLetter, Impression
 from streams.logs.record import LogRecord
+from streams.logs.source import LogSource
 from streams.settings import EVENTS
 
 REASON_CHARS, KEY_BYTES = 2_000, 50_000  # what else of a letter may be large, beside its value
 _CUT = re.compile(r" \(the first \d+ of \d+ bytes of its (key|value)\)")
 _VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+±]?\b\d[\d.,e+-]*\b|\b[0-9a-f]{12,}\b")
+
+
+Bounds = dict[int, tuple[int, int]]  # partition -> first offset, end
 
 
 def cut_to_fit(letter: DeadLetter, *, max_bytes: int = 900_000) -> DeadLetter:
@@ -69,7 +76,69 @@ def not_to_resend(letter: DeadLetter, *, topic_prefix: str, passed_before_ms: in
         event: Impression | Click = decode(letter.value or b"", Impression if topic == "impressions" else Click)
     except SchemaError:
         return "unreadable, so it would be refused again"
-    at_ms = event.shown_at_ms if isinstance(event, Impression) else event.clicked_at_ms
-    if passed_before_ms is not None and at_ms < passed_before_ms:
+    if passed_before_ms is not None and event.at_ms < passed_before_ms:
         return "too old: its horizon has passed, so it would be refused again"
     return None
+
+
+class Refusal(NamedTuple):
+    """A dead letter with its place in the dead-letters topic."""
+
+    partition: int
+    offset: int
+    refused_at_ms: int
+    letter: DeadLetter
+
+
+def letters_end(source: LogSource) -> Bounds:
+    """Return how far the dead letters of a log go now."""
+    topic = "dead-letters"
+    return {number: source.bounds(topic, number) for number in range(source.partitions(topic))}
+
+
+def read_letters(source: LogSource, bounds: Bounds, *, reason: str = "") -> Iterator[Refusal]:
+    """Yield the letters within ``bounds`` whose reason has ``reason`` in it, partition by partition."""
+    for number, (start, stop) in bounds.items():
+        for block in source.read("dead-letters", number, start, stop):
+            for record in block.records():
+                letter = letter_of(record, number)
+                if reason.lower() in letter.reason.lower():
+                    yield Refusal(number, record.offset, record.timestamp, letter)
+
+
+@dataclass(slots=True)
+class ReasonCount:
+    """Refusals of one kind of reason from one topic."""
+
+    topic: str
+    reason: str
+    first_ms: int
+    last_ms: int
+    count: int = 0
+
+
+class LetterCounts:
+    """Letters counted by topic and kind of reason, and why those are held back that cannot be sent again."""
+
+    def __init__(self, held_back: Callable[[DeadLetter], str | None]) -> None:
+        self._held_back = held_back
+        self._kinds: dict[tuple[str, str], ReasonCount] = {}
+        self.resendable: Counter[str] = Counter()  # by topic
+        self.held: Counter[str] = Counter()  # by why
+
+    def add(self, refusal: Refusal) -> None:
+        """Count a letter."""
+        at_ms, letter = refusal.refused_at_ms, refusal.letter
+        key = letter.topic, kind_of(letter.reason)
+        known = self._kinds.setdefault(key, ReasonCount(*key, at_ms, at_ms))
+        known.first_ms, known.last_ms = min(known.first_ms, at_ms), max(known.last_ms, at_ms)
+        known.count += 1
+        why = self._held_back(letter)
+        if why is None:
+            self.resendable[letter.topic] += 1
+        else:
+            self.held[why] += 1
+
+    def reasons(self) -> list[ReasonCount]:
+        """Return the kinds, the one that came last first."""
+        return sorted(self._kinds.values(), key=lambda kind: -kind.last_ms)

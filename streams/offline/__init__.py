@@ -10,11 +10,11 @@ from streams.offline.judge_view import (
     evaluate_policy,
     evaluation_json,
     show_evaluation,
+    what_if,
 )
 from streams.offline.logs import LogError, Logs, read_logs
 from streams.offline.own_logs import ListChoice, read_own_logs
 from streams.offline.policy import replay
-from streams.offline.what_if import what_if
 
 __all__ = [
     "DayOneRow",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +18,16 @@ class CandidateLists:
     contexts: NDArray[np.float32] | None  # a vector for each
 
     @classmethod
-    def of(cls, items: Sequence[NDArray[Any]], contexts: Sequence[NDArray[np.float32]] | None) -> CandidateLists:
-        """Return the candidates of lists that stand apart.
+    def of(
+        cls, items: NDArray[np.int64], sizes: Iterable[int], contexts: Sequence[NDArray[np.float32]] | None
+    ) -> CandidateLists:
+        """Return the candidates of lists with these many each.
 
-        >>> CandidateLists.of([np.array([4, 7]), np.array([7])], None).row(1)
+        >>> CandidateLists.of(np.array([4, 7, 7]), [2, 1], None).row(1)
         slice(2, 3, None)
         """
-        ends = np.concatenate(([0], np.cumsum([len(each) for each in items], dtype=np.int64)))
-        vectors = None if contexts is None else np.concatenate(contexts)
-        return cls(np.concatenate(items), ends, vectors)
+        ends = np.concatenate(([0], np.cumsum(list(sizes), dtype=np.int64)))
+        return cls(items, ends, None if contexts is None else np.concatenate(contexts))
 
     def row(self, number: int) -> slice:
         """Return where the candidates of a list are."""

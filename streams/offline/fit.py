@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,8 +138,8 @@ def scaled(examination: NDArray[np.float64], observations: NDArray[np.int64]) ->
 
 def columns(logs: Logs, rows: NDArray[np.bool_]) -> FitColumns:
     """Return some lists as a click model takes them."""
-    queries = None if logs.queries is None else logs.queries[rows]
-    return FitColumns(items=logs.items[rows], clicks=logs.clicks[rows], queries=queries, sizes=logs.sizes[rows])
+    every = FitColumns(items=logs.items, clicks=logs.clicks, queries=logs.queries, sizes=logs.sizes)
+    return _part(every, rows)
 
 
 def _held_out(logs: Logs) -> NDArray[np.bool_]:
@@ -206,7 +206,7 @@ def _scores(train: FitColumns, test: FitColumns, notes: list[str]) -> dict[str, 
     return scores
 
 
-def _part(lists: FitColumns, rows: NDArray[np.int64]) -> FitColumns:
+def _part(lists: FitColumns, rows: NDArray[Any]) -> FitColumns:
     queries = None if lists["queries"] is None else lists["queries"][rows]
     return FitColumns(
         items=lists["items"][rows], clicks=lists["clicks"][rows], queries=queries, sizes=lists["sizes"][rows]

@@ -94,18 +94,16 @@ def read_logs(path: Path) -> Logs:
     return Logs(
         name=path.name,
         lines=np.array(numbers),
-        items=_spread(shown, items, NOTHING),
+        items=spread(shown, items, NOTHING),
         item_ids=item_ids,
-        clicks=_spread(shown, np.array(clicks, dtype=np.float64), 0.0),
+        clicks=spread(shown, np.array(clicks, dtype=np.float64), 0.0),
         sizes=sizes,
         queries=queries,
         query_ids=query_ids,
         sessions=[each["session"] for each in lists] if "session" in lists[0] else None,
-        contexts=_spread(shown, np.concatenate([x["contexts"] for x in lists]), 0.0)
-        if "contexts" in lists[0]
-        else None,
+        contexts=spread(shown, np.concatenate([x["contexts"] for x in lists]), 0.0) if "contexts" in lists[0] else None,
         **{
-            key: _spread(shown, np.concatenate([each[key] for each in lists]), 1.0) if key in lists[0] else None
+            key: spread(shown, np.concatenate([each[key] for each in lists]), 1.0) if key in lists[0] else None
             for key in ("propensities", "position_propensities")
         },
         candidates=_candidates(lists, others) if chosen_from else None,
@@ -113,9 +111,8 @@ def read_logs(path: Path) -> Logs:
 
 
 def _candidates(lists: Sequence[Mapping[str, Any]], numbers: NDArray[np.int64]) -> CandidateLists:
-    ends = np.cumsum([len(each["candidate_items"]) for each in lists])[:-1]
-    has = "candidate_contexts" in lists[0]
-    return CandidateLists.of(np.split(numbers, ends), [each["candidate_contexts"] for each in lists] if has else None)
+    vectors = [each["candidate_contexts"] for each in lists] if "candidate_contexts" in lists[0] else None
+    return CandidateLists.of(numbers, (len(each["candidate_items"]) for each in lists), vectors)
 
 
 def _lists(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -233,7 +230,7 @@ def _numbered(ids: list[Any]) -> tuple[NDArray[np.int64], list[Any]]:
     return np.fromiter((numbers[each] for each in ids), dtype=np.int64, count=len(ids)), names
 
 
-def _spread(shown: NDArray[np.bool_], rows: NDArray[Any], beyond: float) -> Any:
+def spread(shown: NDArray[np.bool_], rows: NDArray[Any], beyond: float) -> Any:
     """Return rows that stand end to end as lists (n, K, …) filled up with ``beyond``."""
     lists = np.full((*shown.shape, *rows.shape[1:]), beyond, dtype=rows.dtype)
     lists[shown] = rows

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.records import SampleBatch
 from streams.offline.candidates import CandidateLists
-from streams.offline.logs import NOTHING, Logs
+from streams.offline.logs import NOTHING, Logs, spread
 
 
 class ListPlace(NamedTuple):
@@ -94,32 +94,24 @@ def columns_of(lists: list[LoggedList], name: str) -> Logs:
         chosen_from = []
     every = np.concatenate([*(one.items for one in lists), *chosen_from])
     item_ids, numbers = np.unique(every, return_inverse=True)
-    items = np.full(shown.shape, NOTHING, np.int64)
-    items[shown] = numbers[: sizes.sum()]
-    clicks = np.zeros(shown.shape)
-    clicks[shown] = np.concatenate([one.rewards for one in lists])
     dims = {one.contexts.shape[1] for one in lists}
-    contexts = None
+    contexts = propensities = candidates = None
     if len(dims) == 1 and dims != {0}:
-        contexts = np.zeros((*shown.shape, *dims), np.float32)
-        contexts[shown] = np.concatenate([one.contexts for one in lists])
-    propensities = None
+        contexts = spread(shown, np.concatenate([one.contexts for one in lists]), 0.0)
     if all(len(one.propensities) for one in lists):
-        propensities = np.ones(shown.shape)
-        propensities[shown] = np.concatenate([one.propensities for one in lists])
-    candidates = None
+        chances = np.concatenate([one.propensities for one in lists])
+        propensities = spread(shown, chances.astype(np.float64), 1.0)
     if chosen_from:
-        ends = np.cumsum([len(each) for each in chosen_from])[:-1]
         vectors = [one.candidate_contexts for one in lists if one.candidate_contexts is not None]
         candidates = CandidateLists.of(
-            np.split(numbers[sizes.sum() :], ends), vectors if contexts is not None and vectors else None
+            numbers[sizes.sum() :], map(len, chosen_from), vectors if contexts is not None and vectors else None
         )
     return Logs(
         name=name,
         lines=np.arange(1, len(lists) + 1),
-        items=items,
+        items=spread(shown, numbers[: sizes.sum()], NOTHING),
         item_ids=item_ids.tolist(),
-        clicks=clicks,
+        clicks=spread(shown, np.concatenate([one.rewards for one in lists]), 0.0),
         sizes=sizes,
         queries=None,
         query_ids=[],

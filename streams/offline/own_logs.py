@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Impression, SampleBatch
-from streams.events import Acceptance
-from streams.join import SessionJoin, checkpoints, rebuild_join
+from streams.join import checkpoints, resumed_join
 from streams.logs import LogBlock, LogSource
 from streams.offline.logs import LogError, Logs
 from streams.offline.net_lists import LoggedList, NetColumns, columns_of
@@ -93,19 +92,11 @@ def _joined(
 ) -> Iterator[SampleBatch]:
     bounds = {topic: source.bounds(topic, partition) for topic in EVENTS}
     begin = eras.begin(partition, impressions=bounds["impressions"][0], clicks=bounds["clicks"][0])
-    join = SessionJoin(
-        Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000)),
-        wait_ms=int(settings.wait_s * 1000),
-        lateness_ms=int(settings.lateness_s * 1000),
-        resume=begin,
-        known=eras.rules,
-        partition=partition,
-    )
 
     def read(topic: str, start: int, stop: int) -> Iterator[LogBlock]:
         return source.read(topic, partition, start, stop)
 
-    rebuild_join(join, begin, read)
+    join = resumed_join(settings, begin, read, known=eras.rules, partition=partition)
     refused = 0
     for checkpoint in checkpoints(join, read, {topic: stop for topic, (_, stop) in bounds.items()}, finish=False):
         refused += len(checkpoint.dead_letters)

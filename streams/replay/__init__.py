@@ -1,9 +1,8 @@
 """Logged topics in, models out."""
 
-from streams.replay.compare import compare, live_snapshots, snapshots_in
-from streams.replay.deployed import deployed, rollouts_on
+from streams.replay.compare import compare, live_snapshots, snapshots_at, snapshots_in
 from streams.replay.eras import LoggedEras, eras_of
-from streams.replay.plan import ReplayError, check_beginning, plan_of
+from streams.replay.plan import ReplayError, check_beginning, deployed, plan_of, rollouts_on
 
 __all__ = [
     "LoggedEras",
@@ -15,5 +14,6 @@ __all__ = [
     "live_snapshots",
     "plan_of",
     "rollouts_on",
+    "snapshots_at",
     "snapshots_in",
 ]

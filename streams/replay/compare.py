@@ -13,7 +13,7 @@ import numpy as np
 from learner import Bandit
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Snapshot
-from streams.logs import LogSource
+from streams.logs import ArchiveSource, LogSource
 from streams.parameters import DirectoryParameters, Newest, SnapshotCorrupt, frozen_model, name_of
 from streams.rank import Candidates
 
@@ -82,6 +82,15 @@ def snapshots_in(folder: Path, buckets: Mapping[str, object]) -> dict[str, Snaps
     """Return the snapshots in a directory such as a ranker reads."""
     there = DirectoryParameters(folder)
     return {name: snapshot for name in buckets if (snapshot := there.newest(name)) is not None}
+
+
+def snapshots_at(source: LogSource, buckets: Mapping[str, object]) -> dict[str, Snapshot] | None:
+    """Return the newest snapshots where a source has them: on its topic, or in an embedded runner's folder; or None."""
+    if source.has("parameters"):
+        return live_snapshots(source)
+    if isinstance(source, ArchiveSource) and (source.archive.path / "snapshots").is_dir():
+        return snapshots_in(source.archive.path / "snapshots", buckets)
+    return None
 
 
 def compare(

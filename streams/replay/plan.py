@@ -1,4 +1,4 @@
-"""What to replay and how: the buckets, the logs and the range of each partition."""
+"""What to replay and how: the buckets as they are deployed, the logs and the range of each partition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+from schemas.records import Rollout
 from streams.logs import LogSource, Range, RangeError
+from streams.parameters import in_force, overruled
+from streams.replay.compare import published
 from streams.replay.eras import LoggedEras, eras_of
 from streams.settings import EVENTS, Bucket, Settings
 
@@ -131,3 +134,21 @@ def plan_of(
         eras=LoggedEras() if samples else eras_of(source, settings, notes),
     )
     return plan, notes
+
+
+def deployed(source: LogSource, settings: Settings) -> tuple[Settings, list[str]]:
+    """Return the settings with what was rolled out where the logs come from, and what should be said about it."""
+    rollouts = rollouts_on(source)
+    buckets = {name: in_force(bucket, rollouts.get(name)) for name, bucket in settings.buckets.items()}
+    warnings = [overruled(bucket, rollouts.get(name)) for name, bucket in settings.buckets.items()]
+    return replace(settings, buckets=buckets), [text for text in warnings if text is not None]
+
+
+def rollouts_on(source: LogSource) -> dict[str, Rollout]:
+    """Return the newest rollout of each bucket on a source's parameters topic; none when it has no such topic."""
+    found: dict[str, Rollout] = {}
+    for rollout in published(source, Rollout):
+        known = found.get(rollout.bucket)
+        if known is None or known.epoch <= rollout.epoch:
+            found[rollout.bucket] = rollout
+    return found

@@ -3,12 +3,11 @@
 from streams.settings.bucket import Bucket
 from streams.settings.checks import SettingsError, without_logins
 from streams.settings.examination import ExaminationError, read_examination, write_examination
-from streams.settings.load import load
+from streams.settings.load import UP_FOLDER, load, write_running
 from streams.settings.settings import Settings
 from streams.settings.sources import read_secret
 from streams.settings.split import SplitSettings
 from streams.settings.topics import EVENTS, TOPICS, Topics
-from streams.settings.up import UP_FOLDER, write_running
 
 __all__ = [
     "EVENTS",

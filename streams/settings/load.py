@@ -1,7 +1,8 @@
-"""Where settings come from: the environment first, then glimpse.toml."""
+"""Where settings come from: the environment first, then glimpse.toml, then the servers that ``glimpse up`` runs."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import fields
@@ -11,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from learner.browsing import MAX_POSITIONS, typical_table
+from schemas.json_text import parse_json
 from streams.settings.bucket import POSITIONS, Bucket
 from streams.settings.checks import SettingsError, check_count
 from streams.settings.examination import ExaminationError, read_examination
 from streams.settings.settings import Settings
 from streams.settings.sources import SECRETS, from_environment, from_toml
 from streams.settings.split import split_of
-from streams.settings.up import running_servers
+
+UP_FOLDER = Path(".glimpse")  # in the folder that glimpse up was started in
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -68,3 +71,29 @@ def bucket_of(name: str, values: dict[str, Any]) -> Bucket:
     if isinstance(values.get("examination"), (list, np.ndarray)):
         values.setdefault("positions", len(values["examination"]))
     return Bucket(name, **values)
+
+
+def running_servers() -> dict[str, str]:
+    """Return the addresses by key, kafka and redis; nothing when none were started there, or they were stopped."""
+    file = _file(UP_FOLDER)
+    try:
+        found = parse_json(file.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise SettingsError(str(file), None, f"cannot be read: {error}; run glimpse up again") from error
+    if not isinstance(found, dict) or not found.keys() <= {"kafka", "redis"}:
+        raise SettingsError(str(file), None, "must hold the addresses of kafka and redis; run glimpse up again")
+    return found
+
+
+def write_running(folder: Path, addresses: dict[str, str] | None) -> None:
+    """Note where the servers of ``folder`` are; None when they are stopped."""
+    if addresses is None:
+        _file(folder).unlink(missing_ok=True)
+    else:
+        _file(folder).write_text(json.dumps(addresses) + "\n")
+
+
+def _file(folder: Path) -> Path:
+    return folder / "running.json"

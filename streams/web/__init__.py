@@ -1,10 +1,9 @@
 """What answers over HTTP: one server, who may see it, health pages and metrics."""
 
 from streams.web.access import Access, is_loopback
-from streams.web.health import Health, verdict
+from streams.web.health import STUCK_S, Health, StuckCheck, verdict
 from streams.web.metrics import CONTENT_TYPE, SECONDS, BulkHistogram, text_of
 from streams.web.server import WebError, WebServer
-from streams.web.stuck import STUCK_S, StuckCheck
 
 __all__ = [
     "CONTENT_TYPE",

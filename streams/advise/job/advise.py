@@ -7,18 +7,17 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from rich.console import Console
 
 from learner.browsing import previous_click
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, Impression
-from streams.advise.advice import Advice, BrowsingAdvice, RoundingAdvice, advice_json
+from streams.advise.advice import Advice, BrowsingAdvice, RoundingAdvice, advice_json, advice_view
 from streams.advise.browsing import BrowsingWatch, ListColumns
 from streams.advise.delays import LEAST, advise_delays
-from streams.advise.job.metrics import advice_metrics
-from streams.advise.job.recent import RecentLog
+from streams.advise.job.recent import recent_log
 from streams.advise.rounding import RoundingLoss
-from streams.advise.view import advice_view
 from streams.logs import LogSource, replace_file
 from streams.logs.job import open_source
 from streams.offline import ListChoice, LogError, Logs, read_own_logs
@@ -32,17 +31,16 @@ def show_advice(
     since_ms: int | None = None,
     as_json: bool = False,
     metrics_file: Path | None = None,
-    console: Console | None = None,
 ) -> Advice:
     """Advise on what is logged at ``place``, and show it."""
     with closing(open_source(place, settings)) as source:
-        advice = advise(RecentLog(source, since_ms), settings, where=place)
+        advice = advise(recent_log(source, since_ms), settings, where=place)
     if metrics_file is not None:
         replace_file(metrics_file, advice_metrics(advice))
     if as_json:
         print(advice_json(advice), flush=True)
     else:
-        (console or Console()).print(advice_view(advice), highlight=False)
+        Console().print(advice_view(advice), highlight=False)
     return advice
 
 
@@ -135,3 +133,30 @@ def rounding(logs: Logs, bucket: Bucket) -> RoundingAdvice:
         weights[:, :deep] = table[np.arange(deep), last]
     loss.add(logs.contexts[shown], weights[shown])
     return RoundingAdvice(bucket.context_scale, loss.largest, loss.relative, loss.advised_scale, loss.worth)
+
+
+def advice_metrics(advice: Advice) -> bytes:
+    """Return the exposition of what was found; what is not known is not there."""
+    registry = CollectorRegistry()
+
+    def gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+        return Gauge(f"glimpse_advise_{name}", text, labels, registry=registry)
+
+    if advice.delays is not None:
+        found = advice.delays
+        gauge("wait_seconds", "The wait that is advised.").set(found.wait_s)
+        gauge("lateness_seconds", "The lateness that is advised.").set(found.lateness_s)
+        gauge("corrected_click_ratio", "Share of clicks that came after their list had closed.").set(
+            found.now.corrected
+        )
+        gauge("lost_click_ratio", "Share of clicks that came after their horizon.").set(found.now.lost)
+    changed = gauge("browsing_changed", "1 when users browse differently than the table in force says.", ("bucket",))
+    gain = gauge("browsing_gain_ratio", "What the best model gains in perplexity over the table in force.", ("bucket",))
+    for bucket, browsing in advice.browsing.items():
+        if browsing.newest is not None:
+            changed.labels(bucket).set(browsing.changed_at is not None)
+            gain.labels(bucket).set(browsing.newest.gain)
+    loss = gauge("rounding_loss_ratio", "Share of a context's length that rounding takes.", ("bucket",))
+    for bucket, rounding in advice.rounding.items():
+        loss.labels(bucket).set(rounding.relative)
+    return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""glimpse compare at work: one look or many, on a terminal, as JSON, as a page."""
+"""glimpse compare at work: one look or many, shadows too, on a terminal, as JSON, as a page, as metrics."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from rich.console import Console
 from rich.live import Live
 
-from streams.compare.chosen import choice_of
-from streams.compare.comparison import BucketComparison, compare
+from streams.compare.comparison import METRICS, BucketComparison, choice_of, compare
 from streams.compare.job.follow import SampleFollower
-from streams.compare.job.metrics import comparison_metrics
-from streams.compare.job.shadows import judged_shadows
 from streams.compare.look import CompareChoice
 from streams.compare.report import report_page
+from streams.compare.shadows import ShadowResult, judge_shadow, shadows_of
 from streams.compare.view import comparison_json, comparison_view
 from streams.ledger.job import join_commits
 from streams.logs import LogSource, SourceAway, replace_file
 from streams.logs.job import open_source
+from streams.offline import ListChoice, LogError, read_own_logs
+from streams.replay import snapshots_at
 from streams.settings import Settings
 
 FINE, ALARM, STOP = 0, 1, 3  # exit codes; 2 is for what could not be found out
@@ -95,3 +96,47 @@ def exit_code(found: BucketComparison) -> int:
     if not found.believed:
         return ALARM
     return STOP if found.stops else FINE
+
+
+def comparison_metrics(found: BucketComparison) -> bytes:
+    """Return the exposition of rates, lifts, alarms and stops."""
+    registry = CollectorRegistry()
+
+    def gauge(name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"glimpse_compare_{name}", text, labels, registry=registry)
+
+    alarm = gauge("alarm", "1 when a check says that no lift can be believed.", "check")
+    alarm.labels("sample_ratio").set(found.sample_ratio["alarm"])
+    alarm.labels("join_rate").set(found.join_rate["alarm"])
+    stop = gauge("stop", "1 when a bucket is certainly below the guardrail.", "bucket")
+    rate = gauge("ctr", "Clicks a list, or the share of lists with a click.", "bucket", "metric")
+    low = gauge("lift_low_ratio", "What the lift over the control is at least.", "bucket", "metric")
+    high = gauge("lift_high_ratio", "What the lift over the control is at most.", "bucket", "metric")
+    for one in found.buckets:
+        stop.labels(one.bucket).set(one.bucket in found.stops)
+        for metric in METRICS:
+            rate.labels(one.bucket, metric).set(one.rates[metric])
+            lift = one.lifts[metric] if one.lifts else None
+            if lift is not None and lift.high is not None:
+                low.labels(one.bucket, metric).set(lift.low)
+                high.labels(one.bucket, metric).set(lift.high)
+    return generate_latest(registry)
+
+
+def judged_shadows(source: LogSource, settings: Settings) -> tuple[list[ShadowResult], list[str]]:
+    """Return each shadow's estimate by its newest snapshot, and why some have none."""
+    shadows, notes, found = shadows_of(settings.buckets), list[str](), list[ShadowResult]()
+    if not shadows:
+        return found, notes
+    snapshots = snapshots_at(source, settings.buckets) or {}
+    for name, host in shadows.items():
+        if name not in snapshots:
+            notes.append(f"shadow {name} has no snapshot there yet")
+            continue
+        try:
+            wanted = ListChoice(buckets=(host,), truncated=True, candidates=source.has("impressions"))
+            logs, _ = read_own_logs(source, settings, wanted)
+            found.append(judge_shadow(logs, snapshots[name], settings.buckets[name], settings.buckets[host]))
+        except LogError as error:
+            notes.append(f"shadow {name} cannot be judged: {error}")
+    return found, notes

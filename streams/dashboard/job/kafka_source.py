@@ -24,8 +24,12 @@ from streams.dashboard.source import LogUpdate
 from streams.logs import SourceAway
 from streams.settings import EVENTS, TOPICS, Settings
 
-HISTORY_BYTES = 16 << 20  # a poll's share of the history
+HISTORY_S, HISTORY_BYTES = (
+    86_400.0,
+    16 << 20,
+)  # how far back samples and letters are read at the start, and a poll's share of it
 HISTORY_SAMPLES, HISTORY_SAMPLE_BYTES, HISTORY_PIECES = 20_000, 128 << 20, 4_000  # of which pieces are read, if more
+BYTES_PER_S = 1 << 20  # of samples
 HISTORY_LETTERS = 20_000
 NEWEST_EVENTS = 2_000  # of each event topic, read at the start when all are old
 SLACK_S, REACH_S = 60.0, 3_600.0  # events are read from beyond the horizon on, and not from before an hour
@@ -46,31 +50,22 @@ class KafkaFollower:
 
     Parameters
     ----------
-    settings
-        Where Kafka is and what its topics are called.
-    history_s
-        How far back samples and dead letters are read at the start.
-    bytes_per_s, samples_per_s
-        What is read of the samples at most, in bytes and records; else an even share.
+    samples_per_s
+        What is read of the samples at most; else an even share.
     events_per_s
         What is read of the impressions and clicks at most; the rest is passed over.
-    clock
-        Wall time in seconds.
     """
 
     def __init__(
         self,
         settings: Settings,
         *,
-        history_s: float = 86_400.0,
-        bytes_per_s: int = 1 << 20,
         samples_per_s: int = 60,
         events_per_s: int = 600,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._clock = settings, clock
-        self._history_s, self._bytes_per_s, self._samples_per_s = history_s, bytes_per_s, samples_per_s
-        self._events_per_s = events_per_s
+        self._samples_per_s, self._events_per_s = samples_per_s, events_per_s
         self._allowed = {topic: TokenBucket(events_per_s * SAVED_S / len(EVENTS)) for topic in EVENTS}
         self._chance = random.Random(0)
         self._topics = {settings.topic_prefix + topic: topic for topic in TOPICS}
@@ -185,7 +180,7 @@ class KafkaFollower:
         now_ms = int(now * 1000)
         begins = self._asker.beginning_offsets(fresh, timeout_ms=ANSWER_MS)
         past = [(now_ms - ago_ms, self._offsets_at(fresh, now_ms - ago_ms)) for ago_ms in PAST_MS]
-        since = self._offsets_at(fresh, int((now - self._history_s) * 1000))
+        since = self._offsets_at(fresh, int((now - HISTORY_S) * 1000))
         for place in fresh:
             topic = self._topics[place.topic]
             if topic == "samples":
@@ -281,7 +276,7 @@ class KafkaFollower:
         for place in self._ends:
             if self._topics[place.topic] not in EVENTS or place.partition in self._chosen:
                 many[self._topics[place.topic]] += self._ends[place] - self._places[place]
-        share = self._share_of(many["samples"], self._bytes_per_s * elapsed, self._samples_per_s * elapsed)
+        share = self._share_of(many["samples"], BYTES_PER_S * elapsed, self._samples_per_s * elapsed)
         if many["samples"]:
             chosen, all_ = self._lately
             self._lately = FADE * chosen + share * many["samples"], FADE * all_ + many["samples"]

@@ -35,14 +35,8 @@ class Dashboard:
 
     Parameters
     ----------
-    settings
-        The buckets and the times of the join.
-    source
-        The log to read.
     lag
         What to ask for consumer lag; None where there are no consumers, as in an archive.
-    host, port, token
-        As ``DashboardServer`` takes them.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from itertools import count
+from pathlib import Path
 from socket import gethostname
 
 from aiohttp import web
@@ -21,18 +22,6 @@ KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-PAGES = (
-    "page.html",
-    "style.css",
-    "icon.svg",
-    "app.js",
-    "charts.js",
-    "format.js",
-    "panels.js",
-    "lag.js",
-    "letters.js",
-    "compare.js",
-)
 ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # listened on -> can be opened
 PAUSE_S = 0.5  # between two messages to a page
 HEARTBEAT = 10  # pauses without news, so that both ends notice a dead line; less than the server gives for a step
@@ -43,10 +32,6 @@ class DashboardServer(WebServer):
 
     Parameters
     ----------
-    state
-        What is shown.
-    host, port
-        Where; port 0 takes any free one.
     token
         What a browser must bring; needed when others can reach ``host``.
     """
@@ -57,8 +42,8 @@ class DashboardServer(WebServer):
         super().__init__("the dashboard", host=host, port=port)
         self.state, self.token = state, token
         self.access = Access(host, self.port, token)
-        folder = files("streams.dashboard")
-        self.files = {f"/{name}": folder.joinpath(name).read_bytes() for name in PAGES}
+        parts = [part for part in files("streams.dashboard").iterdir() if Path(part.name).suffix in KINDS]
+        self.files = {f"/{part.name}": part.read_bytes() for part in parts}
         self.files["/"] = self.files.pop("/page.html")
 
     @property
@@ -85,7 +70,7 @@ class DashboardServer(WebServer):
             wanted = "open the address with its token" if self.token else "use 127.0.0.1 or localhost"
             raise web.HTTPForbidden(text=f"not for you here; {wanted}\n")
         if path in self.files:
-            kind = KINDS["." + path.rpartition(".")[2]] if path != "/" else KINDS[".html"]
+            kind = KINDS[Path(path).suffix or ".html"]
             return web.Response(body=self.files[path], headers={"Content-Type": kind})
         if path == "/events":
             view = PageView(query.get("window", ""), query.get("bucket", ""))

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from streams.drill.job.load import PIECE_MS, event_ms
+from streams.drill.job.load import PIECE_MS
 from streams.embedded.job import Embedded
 from streams.events import Event
 from streams.logs import SourceAway
@@ -36,10 +36,10 @@ class Golden:
 
     def learn(self, events: Sequence[Event]) -> None:
         """Join and learn events, in the order of their times, until every list is closed."""
-        for _, piece in itertools.groupby(events, key=lambda event: event_ms(event) // PIECE_MS):
+        for _, piece in itertools.groupby(events, key=lambda event: event.at_ms // PIECE_MS):
             together = list(piece)
-            self._loop.append(together, at_ms=event_ms(together[-1]))
-        self._loop.step(event_ms(events[-1]) + self._wait_ms + 1)
+            self._loop.append(together, at_ms=together[-1].at_ms)
+        self._loop.step(events[-1].at_ms + self._wait_ms + 1)
 
     def states(self) -> dict[str, tuple[str, int]]:
         """Return the hash and the lists of every bucket that learned something."""

@@ -22,7 +22,7 @@ def draw_load(settings: Settings, *, start_ms: int, load_s: float, rate: float, 
     lists = max(1, int(rate * load_s))
     ticks = itertools.count()  # the first one names the run, and each other one dates a list
     events = simulated_events(settings, lists, seed=seed, clock=lambda: start_ms / 1000 + next(ticks) / rate)
-    return sorted(events, key=event_ms)
+    return sorted(events, key=lambda event: event.at_ms)
 
 
 class Load(threading.Thread):
@@ -41,7 +41,7 @@ class Load(threading.Thread):
         """Write everything, piece by piece."""
         try:
             with EventWriter(self._settings, timeout_s=5.0) as writer:
-                for _, piece in itertools.groupby(self._events, key=lambda event: event_ms(event) // PIECE_MS):
+                for _, piece in itertools.groupby(self._events, key=lambda event: event.at_ms // PIECE_MS):
                     self._write(writer, list(piece))
         except BaseException as error:
             self.error = error
@@ -52,19 +52,14 @@ class Load(threading.Thread):
         self.join(30)
 
     def _write(self, writer: EventWriter, piece: list[Event]) -> None:
-        self._over.wait(max(0.0, event_ms(piece[-1]) / 1000 - time.time()))
+        self._over.wait(max(0.0, piece[-1].at_ms / 1000 - time.time()))
         while not self._over.is_set():
             try:
                 for event in (*piece, *piece[::AGAIN_EVERY]):
-                    writer.send(event, timestamp_ms=event_ms(event))
+                    writer.send(event, timestamp_ms=event.at_ms)
                 writer.flush()
             except DeliveryError:
                 self._over.wait(RETRY_S)
             else:
                 self.written += sum(isinstance(event, Impression) for event in piece)
                 return
-
-
-def event_ms(event: Event) -> int:
-    """Return when an event happened."""
-    return event.shown_at_ms if isinstance(event, Impression) else event.clicked_at_ms

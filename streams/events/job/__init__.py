@@ -1,7 +1,6 @@
 """Events on their way to Kafka: the writer that services use, and produce."""
 
-from streams.events.job.foreign import foreign_event
-from streams.events.job.produce import produce_events, simulated_events
+from streams.events.job.produce import foreign_event, produce_events, simulated_events
 from streams.events.job.queue import EventQueue
 from streams.events.job.writer import DeliveryError, EventWriter
 

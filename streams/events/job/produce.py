@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
+from kafka import TopicPartition
+from kafka.errors import KafkaError
 from numpy.typing import NDArray
 from rich.progress import Progress
 
-from schemas.codec import Codec
 from schemas.records import Click, Impression
+from streams.broker import admin, consumer, describe_topics
 from streams.events.events import Event, click_of, impression_of
-from streams.events.job.foreign import PRODUCED
-from streams.events.job.writer import EventWriter
-from streams.settings import Bucket, Settings
+from streams.events.job.writer import DeliveryError, EventWriter
+from streams.settings import Bucket, Settings, Topics
 from streams.split import Split
 
 USERS = 1000
 LISTS_A_SESSION = 3
 PAUSE_S = 0.005  # the rate is kept in steps of this, since a shorter sleep is mostly oversleep
+
+
+PRODUCED = ("written-by", b"glimpse produce")  # the header that tells its records from those of services
+NEWEST = 50  # records of each partition that are looked at
+PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,6 @@ def produce_events(
     rate: float | None = None,
     total: int | None = None,
     restamp: bool = False,
-    codec: Codec | None = None,
     progress: Progress | None = None,
 ) -> Produced:
     """Write ``events`` to the topics and return their number once Kafka has them all.
@@ -59,7 +65,7 @@ def produce_events(
     own_time = settings.timestamps == "CreateTime"
     counts = {Impression: 0, Click: 0}
     start = time.monotonic()
-    with EventWriter(settings, codec=codec, headers=[PRODUCED]) as writer, progress or Progress(disable=True) as bar:
+    with EventWriter(settings, headers=[PRODUCED]) as writer, progress or Progress(disable=True) as bar:
         task = bar.add_task("events", total=total)
         for number, event in enumerate(events):
             if rate is not None and (early := start + number / rate - time.monotonic()) > PAUSE_S:
@@ -67,7 +73,7 @@ def produce_events(
                 time.sleep(early)
             if restamp:
                 event = _dated(event, int(time.time() * 1000))
-            writer.send(event, timestamp_ms=_at_ms(event) if own_time else None)
+            writer.send(event, timestamp_ms=event.at_ms if own_time else None)
             counts[type(event)] += 1
             if number % 1000 == 0:
                 bar.update(task, completed=number)
@@ -153,9 +159,32 @@ def _direction(random: np.random.Generator, *shape: int) -> NDArray[np.float64]:
     return numbers
 
 
-def _at_ms(event: Event) -> int:
-    return event.shown_at_ms if isinstance(event, Impression) else event.clicked_at_ms
-
-
 def _dated(event: Event, at_ms: int) -> Event:
     return replace(event, shown_at_ms=at_ms) if isinstance(event, Impression) else replace(event, clicked_at_ms=at_ms)
+
+
+def foreign_event(settings: Settings) -> str | None:
+    """Return where one of the newest events stands that another program wrote, or None when there is none.
+
+    Simulated clicks among real ones would be learned as real ones.
+    """
+    give_up_at = time.monotonic() + PATIENCE_S
+    try:
+        with admin(settings) as client:
+            found = describe_topics(client, Topics.of(settings).events)
+        places = [TopicPartition(name, number) for name, topic in found.items() for number in range(topic.partitions)]
+        with closing(consumer(settings)) as reader:
+            reader.assign(places)
+            starts, ends = reader.beginning_offsets(places), reader.end_offsets(places)
+            for place in places:
+                reader.seek(place, max(starts[place], ends[place] - NEWEST))
+            while any(reader.position(place) < ends[place] for place in places):
+                for place, records in reader.poll(500).items():
+                    for record in records:
+                        if PRODUCED not in (record.headers or ()):
+                            return f"{place.topic} partition {place.partition} at offset {record.offset}"
+                if time.monotonic() > give_up_at:
+                    raise DeliveryError(f"Kafka at {settings.kafka} does not show its newest events; try again")
+    except KafkaError as error:
+        raise DeliveryError(f"Kafka at {settings.kafka} does not show its newest events: {error}") from error
+    return None

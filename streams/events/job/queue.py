@@ -54,23 +54,16 @@ class EventQueue:
 
     What Kafka does not acknowledge is sent again, so an event may be there twice; the join takes it once. When more
     than ``most_bytes`` wait, as after a while without Kafka, further ones are refused and counted.
-
-    Parameters
-    ----------
-    settings
-        Where Kafka is; on topics that keep the creator's time, events carry their own.
-    most_bytes
-        How much may wait.
     """
 
-    def __init__(self, settings: Settings, *, codec: Codec | None = None, most_bytes: int = MOST_BYTES) -> None:
-        self.settings, self.most_bytes = settings, most_bytes
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.most_bytes = settings, MOST_BYTES
         self.refused = 0  # events that there was no room for
         self.delivered = 0
         self.lost = 0  # events that Kafka will never take
         self.waiting_bytes = 0
         self.connected = False  # whether the newest events could be sent
-        self._codec, self._topics = codec or Codec(), Topics.of(settings)
+        self._codec, self._topics = Codec(), Topics.of(settings)
         self._own_time = settings.timestamps == "CreateTime"
         self._backlog: deque[Queued] = deque()
         self._said_away = False
@@ -191,4 +184,4 @@ class EventQueue:
         if not self._said_away:
             self._said_away = True
             words = "events wait for Kafka at %s, up to %d MB: %s; does it run, and are there topics? glimpse topics"
-            log.warning(words, self.settings.kafka, self.most_bytes >> 20, error)
+            log.warning(words, self.settings.kafka, MOST_BYTES >> 20, error)

@@ -27,17 +27,7 @@ class Watched:
 
 
 class CommitHistory:
-    """How groups have moved, look after look; what was seen of the past is kept while the broker is away.
-
-    Parameters
-    ----------
-    settings
-        Where Kafka is and what the topics are called.
-    watched
-        Whose moves.
-    window
-        How much of the past is wanted.
-    """
+    """How groups have moved, look after look; what was seen of the past is kept while the broker is away."""
 
     def __init__(self, settings: Settings, watched: Sequence[Watched], *, window: Window) -> None:
         self.settings, self.watched, self.window = settings, watched, window

@@ -18,6 +18,7 @@ from streams.lag.facts import Unread
 FEW = 500  # up to so many offsets are counted one by one, and so many records stand for more
 SAMPLE, IN_ALL = 50, 10_000  # fewer when there are many such partitions, which would cost seconds
 SAMPLE_BYTES = 1 << 20
+PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,6 @@ def count(
     *,
     compacted: Collection[TopicPartition] = (),
     sample: int = FEW,
-    patience_s: float = 5.0,
     silence_s: float = 1.0,
 ) -> dict[TopicPartition, Counted]:
     """Return counts that go further, up to the ends or to where it is enough; a silent broker gives less, for now."""
@@ -102,7 +102,7 @@ def count(
         consumer.seek(partition, one.upto)
     waiting = set(found)
     moved_at = time.monotonic()
-    give_up_at = moved_at + patience_s
+    give_up_at = moved_at + PATIENCE_S
     while waiting and time.monotonic() < min(give_up_at, moved_at + silence_s):
         batches = consumer.poll(timeout_ms=20, max_records=SAMPLE)
         for partition, batch in batches.items():

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Collection
 from threading import Event
 
+from streams.broker import log_of_job
 from streams.lag.job.metrics import metrics_of
 from streams.lag.job.reader import LagError, LagReader
 from streams.lag.report import LagReport
@@ -65,8 +66,7 @@ def serve_lag(
     settings: Settings, *, port: int, groups: Collection[str] = (), window: Window | None = None, every_s: float = 2.0
 ) -> int:
     """Serve lag until SIGTERM or Ctrl-C; return the exit code."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("streams").setLevel(logging.INFO)
+    log_of_job()
     exporter, stop = LagExporter(settings, port=port, groups=groups, window=window, every_s=every_s), Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -25,6 +25,7 @@ from streams.lag.commit_records import (
 )
 from streams.settings import Settings
 
+SILENCE_S = 1.5  # after which no more will come
 PATIENCE_MS = 5_000  # with a broker that does not answer
 PROGRESS = b"@samples-"
 KEPT = 12  # commits of a partition at least, however old
@@ -42,14 +43,14 @@ def reader(settings: Settings, **changes: Any) -> KafkaConsumer:
     return consumer(settings, **options | changes)
 
 
-def drain(consumer: KafkaConsumer, *, silence_s: float = 1.5) -> Iterator[Any]:
+def drain(consumer: KafkaConsumer) -> Iterator[Any]:
     """Yield the records up to where the assigned partitions end now, or to where none come: a tail may be compacted."""
     ends: Mapping[TopicPartition, int] = consumer.end_offsets(list(consumer.assignment()))
-    give_up_at = time.monotonic() + silence_s
+    give_up_at = time.monotonic() + SILENCE_S
     while time.monotonic() < give_up_at and any(consumer.position(partition) < end for partition, end in ends.items()):
         for records in consumer.poll(timeout_ms=100).values():
             yield from records
-            give_up_at = time.monotonic() + silence_s
+            give_up_at = time.monotonic() + SILENCE_S
 
 
 Of = TypeVar("Of")
@@ -78,14 +79,8 @@ class CommitLog(Commits[GroupPartition]):
 
     Parameters
     ----------
-    settings
-        Where Kafka is.
-    groups
-        Whose commits.
     partitions
         How many ``__consumer_offsets`` has.
-    since_ms
-        Commits before are of no interest.
     """
 
     def __init__(self, settings: Settings, groups: Iterable[str], *, partitions: int, since_ms: int) -> None:

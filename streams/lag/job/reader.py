@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple
 from types import TracebackType
 from typing import Self
@@ -45,24 +45,11 @@ class LagReader:
 
     Parameters
     ----------
-    settings
-        Where Kafka is and what the topics are called.
     groups
         Other groups to watch beside the join and the learners, on any topic of ours.
-    window
-        How much of the past a verdict looks at.
-    clock
-        Seconds since 1970.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        groups: Collection[str] = (),
-        window: Window | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, settings: Settings, *, groups: Collection[str] = (), window: Window | None = None) -> None:
         self.settings, self.window = settings, window or Window()
         self.topics = names = Topics.of(settings)
         self.watched = [
@@ -70,7 +57,7 @@ class LagReader:
             Watched("learn", f"{settings.topic_prefix}glimpse-learn", (names.samples,)),
             *(Watched(group, group) for group in groups),
         ]
-        self._clock, self._began_ms = clock, 0
+        self._began_ms = 0
         self._moves = CommitHistory(settings, self.watched, window=self.window)
         self._ends = Ends(self.window, lambda partitions, at_ms: self._connected().offsets_at(partitions, at_ms))
         self._broker: Broker | None = None
@@ -80,7 +67,7 @@ class LagReader:
     @property
     def settled(self) -> bool:
         """Whether enough of the past is known for a verdict: at once, unless commits are hidden."""
-        return not self._moves.hidden or self._clock() * 1000 - self._began_ms > self.window.span_s * 1000
+        return not self._moves.hidden or time.time() * 1000 - self._began_ms > self.window.span_s * 1000
 
     def __enter__(self) -> Self:
         return self
@@ -117,7 +104,7 @@ class LagReader:
 
     def _read(self) -> LagReport:
         broker = self._connected()
-        now_ms = round(self._clock() * 1000)
+        now_ms = round(time.time() * 1000)
         self._began_ms = self._began_ms or now_ms
         found = self._found(broker)
         topic_ids = {name: topic.topic_id for name, topic in found.items()}
@@ -188,9 +175,9 @@ class LagReader:
         return {name: topic for name, topic in found.items() if topic.readable} | broker.topics([TOPIC])
 
     def _kept(self, broker: Broker, names: list[str]) -> dict[str, Retention]:
-        if self._clock() > self._retention_until or set(names) - self._retention.keys():
+        if time.time() > self._retention_until or set(names) - self._retention.keys():
             self._retention = broker.retention(names)
-            self._retention_until = self._clock() + CONFIG_S
+            self._retention_until = time.time() + CONFIG_S
         return self._retention
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
-from schemas.records import Snapshot
 from streams.ledger.balance import Audit
 from streams.ledger.counts import OUTPUTS, count_written, gaps_of
 from streams.ledger.job.commits import join_commits
-from streams.logs import ArchiveSource, LogSource
+from streams.logs import LogSource
 from streams.logs.job import KafkaSource
-from streams.replay import live_snapshots, plan_of, snapshots_in
+from streams.replay import plan_of, snapshots_at
 from streams.replay.job import replay
 from streams.settings import Settings
 
@@ -42,24 +40,14 @@ def _check_learned(result: Audit, source: LogSource, settings: Settings) -> None
     """Follow the samples into the snapshots; learners that are at work get a moment for what was just written."""
     live, give_up_at = isinstance(source, KafkaSource), time.monotonic() + LEARNED_WITHIN_S
     while True:
-        snapshots = _snapshots(source, settings)
-        if snapshots is None:
+        found = snapshots_at(source, settings.buckets)
+        if found is None:
             result.notes.append("parameters was not compared: it is not there")
             return
+        topic_id = source.topic_id("samples")  # snapshots of another one of that name are none of this log
+        snapshots = {name: snapshot for name, snapshot in found.items() if snapshot.samples_topic_id == topic_id}
         learned = result.written.flow.learned(snapshots, settings.buckets)
         if not live or time.monotonic() > give_up_at or not any(one.waiting for one in learned):
             result.check_learned(learned, live=live)
             return
         time.sleep(0.5)
-
-
-def _snapshots(source: LogSource, settings: Settings) -> Mapping[str, Snapshot] | None:
-    """Return the newest snapshots of this very samples topic, from where the source has them; None when it has none."""
-    if source.has("parameters"):
-        found = live_snapshots(source)
-    elif isinstance(source, ArchiveSource) and (source.archive.path / "snapshots").is_dir():
-        found = snapshots_in(source.archive.path / "snapshots", settings.buckets)
-    else:
-        return None
-    topic_id = source.topic_id("samples")
-    return {name: snapshot for name, snapshot in found.items() if snapshot.samples_topic_id == topic_id}

@@ -9,7 +9,7 @@ from kafka.errors import KafkaError
 
 from schemas.records import DeadLetter
 from streams.broker import await_sent, producer
-from streams.logs.letters import Refusal
+from streams.logs.dead_letters import Refusal
 from streams.logs.source import SourceAway
 from streams.settings import Settings
 

@@ -22,13 +22,11 @@ from streams.offline.pages import numbered_together, read_pages
 DRAWS = 20  # bootstrap draws of a public log
 
 
-def run_day_one(
-    out: Path, *, logs: Sequence[tuple[Path, Path]] = (), seeds: int = 10, workers: int = 2, full: bool = True
-) -> None:
+def run_day_one(out: Path, *, logs: Sequence[tuple[Path, Path]] = (), seeds: int = 10, workers: int = 2) -> None:
     """Learn from the logs of old rankers, simulated and public ones (to learn from, to judge on), and report."""
     began = time.monotonic()
     pages = {one.name.partition(".")[0]: numbered_together(read_pages(one), read_pages(other)) for one, other in logs}
-    known = cases(full=full)
+    known = cases(full=True)
     jobs = [(name, seed) for name in known for seed in range(seeds)]
     asked = [(known[name][1], seed) for name, seed in jobs]
     done = dict(zip(jobs, played(_day_one, asked, workers=workers, title="old rankers' logs"), strict=True))

@@ -23,7 +23,8 @@ from learner.experiments.yandex import Yandex
 from streams.offline.encoder_training import train
 from streams.offline.experiment_report import Section, write_report
 from streams.offline.job.pool import bars, pool
-from streams.offline.logs import LogError, read_logs
+from streams.offline.logs import LogError
+from streams.offline.pages import read_pages
 
 SIZES = (3, 4, 5, 6)  # K, as in the paper's table
 TUNING_SEED = 1000  # the seeds that α is chosen on are none of those that count
@@ -53,12 +54,8 @@ class ExperimentPlan:
 
 def run_yandex(logs: Path, out: Path, *, rounds: int = 5000, seeds: int = 10, workers: int = 2, top: int = 3) -> None:
     """Play the web search experiment on a log of ``glimpse fit``'s form, and write its report into ``out``."""
-    log = read_logs(logs)
-    if log.queries is None:
-        raise LogError(f"{log.name} has no 'query' column; an item of a web search means something only with its query")
-    if (log.sizes != log.positions).any():
-        short = int(np.argmin(log.sizes))
-        raise LogError(f"{log.place(short)} has {log.sizes[short]} items; this experiment needs {log.positions} in all")
+    log = read_pages(logs)
+    assert log.queries is not None
     if log.positions < max(SIZES):
         raise LogError(f"{log.name} has lists of {log.positions}; this experiment chooses up to {max(SIZES)} of them")
     try:
@@ -187,15 +184,15 @@ def _play(experiment: Experiment, entries: list[Entry], size: int, rounds: int, 
     return experiment.play(entries, size=size, rounds=rounds, seed=seed), time.process_time() - began
 
 
-def trained(progress: Progress | None = None, *, epochs: int = 30, rows: int = 60_000) -> Encoder:
+def trained(progress: Progress | None = None) -> Encoder:
     """Return the encoder of the simulated shop."""
     task = None if progress is None else progress.add_task("training the encoder", total=None)
     shop = shop_of(40_000)
     step: Callable[[float], object] | None = None
     if progress is not None and task is not None:
         step = lambda error: progress.update(task, description=f"training the encoder, MSE {error:.5f}")  # noqa: E731
-    contexts = shop.contexts(np.random.default_rng(1), rows)
-    encoder = train(contexts, user_columns=shop.user_map.shape[1], seed=0, epochs=epochs, on_epoch=step)
+    contexts = shop.contexts(np.random.default_rng(1), 60_000)
+    encoder = train(contexts, user_columns=shop.user_map.shape[1], seed=0, on_epoch=step)
     if progress is not None and task is not None:
         progress.update(task, total=1, completed=1)
     return encoder

@@ -14,7 +14,15 @@ from schemas.records import Snapshot
 from streams.broker import admin, await_sent, partition_of, producer, topic_specs
 from streams.logs import SourceAway, replace_file
 from streams.logs.job import KafkaSource
-from streams.parameters import DirectoryParameters, SnapshotCorrupt, Version, name_of, split_snapshot, take_snapshot
+from streams.parameters import (
+    DirectoryParameters,
+    SnapshotCorrupt,
+    Version,
+    key_of,
+    name_of,
+    split_snapshot,
+    take_snapshot,
+)
 from streams.replay.compare import live_snapshots
 from streams.replay.job.replay import Replayed
 from streams.replay.plan import ReplayError, ReplayPlan
@@ -111,7 +119,7 @@ def write_topic(settings: Settings, topic: str, snapshots: list[Snapshot]) -> No
         writer = producer(settings)
         try:
             sent = [
-                writer.send(topic, encode(chunk), _key(chunk))
+                writer.send(topic, encode(chunk), key_of(chunk))
                 for snapshot in snapshots
                 for chunk in split_snapshot(snapshot)
             ]
@@ -120,10 +128,6 @@ def write_topic(settings: Settings, topic: str, snapshots: list[Snapshot]) -> No
             writer.close()
     except KafkaError as error:
         raise SourceAway(f"cannot write to {topic} on Kafka at {settings.kafka}: {error}") from error
-
-
-def _key(chunk: Snapshot) -> bytes:
-    return (f"{chunk.bucket}#{chunk.chunk}" if chunk.chunk else chunk.bucket).encode()
 
 
 def _make(settings: Settings, topic: str) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 from schemas.codec import SchemaError, decode
 from schemas.records import SampleBatch
-from streams.events import Acceptance
-from streams.join import SessionJoin, checkpoints, rebuild_join
+from streams.join import checkpoints, resumed_join
 from streams.logs import ArchiveError, SourceAway
 from streams.logs.job import open_source
 from streams.replay.part import Part
@@ -58,22 +57,13 @@ class PartReplay:
         plan, part, settings = self.plan, self.part, self.plan.settings
         source = open_source(plan.address, settings)
         bounds = {topic: plan.ranges[topic, self.partition] for topic in EVENTS}
-        accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
         starts = {topic: start for topic, (start, _) in bounds.items()}
         commit = part.commit or plan.eras.begin(self.partition, **starts)
-        join = SessionJoin(
-            accept,
-            wait_ms=int(settings.wait_s * 1000),
-            lateness_ms=int(settings.lateness_s * 1000),
-            resume=commit,
-            known=plan.eras.rules,
-            partition=self.partition,
-        )
 
         def read(topic: str, start: int, stop: int) -> Any:
             return source.read(topic, self.partition, start, stop)
 
-        rebuild_join(join, commit, read)
+        join = resumed_join(settings, commit, read, known=plan.eras.rules, partition=self.partition)
         stops = {topic: stop for topic, (_, stop) in bounds.items()}
         begun = sum(start for start, _ in bounds.values())
         for checkpoint in checkpoints(join, read, stops, finish=plan.finish):

@@ -15,9 +15,8 @@ from streams.broker import partition_of
 from streams.logs import LogSource, Mark, Range, RangeError
 from streams.parameters import Newest, Version, before_of, check_config, in_force, verify
 from streams.replay.compare import published
-from streams.replay.deployed import rollouts_on
 from streams.replay.job.replay import replay
-from streams.replay.plan import ReplayError, plan_of
+from streams.replay.plan import ReplayError, plan_of, rollouts_on
 from streams.settings import Settings
 
 _NAME = re.compile(r"([A-Za-z0-9._-]+)[:@]([0-9]{1,10})\.([0-9]{1,19})")

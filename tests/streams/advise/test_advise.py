@@ -14,7 +14,7 @@ from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.advise import Advice, BrowsingAdvice, BrowsingWatch, RoundingLoss, advice_view, advise_delays, lines_of
 from streams.advise.job import advise, show_advice
-from streams.advise.job.recent import RecentLog
+from streams.advise.job.recent import recent_log
 from streams.commands.main import cli
 from streams.embedded.job import Embedded
 from streams.logs import Archive, ArchiveSource, LogBlock, LogRecord, LogWriter
@@ -72,7 +72,7 @@ def test_waits_are_advised_from_logged_events_whose_slow_clicks_have_come(tmp_pa
     assert line.act
     assert "sooner" in line.text
     assert f"wait_s = {found.delays.wait_s:g}" in line.command
-    recent = advise(RecentLog(source, START + 1_000_000), settings, where="logs")
+    recent = advise(recent_log(source, START + 1_000_000), settings, where="logs")
     assert recent.delays.clicks == pytest.approx(4_000, abs=200)
 
 
@@ -189,7 +189,7 @@ def test_advice_on_a_directory_with_its_metrics(directory, tmp_path, capsys):
 def test_only_what_is_recent_is_read(directory):
     folder, settings = directory
     source = ArchiveSource(Archive(folder))
-    whole, recent = (advise(RecentLog(source, since), settings, where="logs") for since in (None, START + 60_000))
+    whole, recent = (advise(recent_log(source, since), settings, where="logs") for since in (None, START + 60_000))
     assert whole.browsing["b"].newest is not None
     assert recent.browsing["b"].newest is None, "some thousand lists are too few"
     assert recent.rounding["b"].worth

@@ -3,12 +3,13 @@
 import http.client
 import re
 from importlib.resources import files
+from pathlib import Path
 from socket import gethostname
 
 import pytest
 from shown import state
 
-from streams.dashboard.job.server import PAGES, DashboardServer
+from streams.dashboard.job.server import KINDS, DashboardServer
 from streams.web import Access, WebError
 
 
@@ -43,8 +44,10 @@ def test_every_answer_forbids_what_is_not_ours():
 
 
 def test_the_page_names_no_other_host():
-    for name in PAGES:
-        text = files("streams.dashboard").joinpath(name).read_text(encoding="utf-8")
+    served = {part.name: part for part in files("streams.dashboard").iterdir() if Path(part.name).suffix in KINDS}
+    assert {"page.html", "app.js", "style.css"} <= served.keys()
+    for name, part in served.items():
+        text = part.read_text(encoding="utf-8")
         hosts = set(re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", text))
         assert hosts <= {"http://www.w3.org"}, name  # the name of SVG, which nobody fetches
         assert " style=" not in text, f"{name} has a style that the policy forbids"

@@ -100,7 +100,7 @@ def of_three(file):
 
 
 BAD = {
-    "ragged": (partial(search_log, short=True), r"pages line 18 has 2 items; this experiment needs 8"),
+    "ragged": (partial(search_log, short=True), r"pages line 18 has 2 items; all pages must have 8"),
     "few pages": (partial(search_log, pages=60), r"pages: 0 of 3 contexts have at least 20 pages"),
     "no query": (without_query, "pages has no 'query' column"),
     "short lists": (of_three, "pages has lists of 3; this experiment chooses up to 6"),
