@@ -26,7 +26,7 @@ def learning(settings_for, tmp_path):
 
 def test_workers_killed_in_pairs_come_to_rest(learning):
     _, jobs, watch = learning()
-    kill_in_pairs(jobs, watch, rounds=4, quiet_s=30, seed=1)
+    kill_in_pairs(jobs, watch, rounds=4, quiet_s=30, seed=1, within_s=60)  # make soak wants 15 s
 
 
 def test_a_worker_that_slept_beyond_its_session_is_fenced(learning):

@@ -22,7 +22,7 @@ def learning(settings_for, tmp_path):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_twenty_rounds_of_kills_in_pairs(learning, seed):
     jobs, watch = learning
-    kill_in_pairs(jobs, watch, rounds=20, quiet_s=60, seed=seed)
+    kill_in_pairs(jobs, watch, rounds=20, quiet_s=60, seed=seed, within_s=15)
 
 
 def test_a_sleep_of_forty_seconds(learning):

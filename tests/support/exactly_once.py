@@ -33,14 +33,22 @@ def events(lists: int, seed: int):
 
 
 class Feed:
-    """Publishes both logs in the background, in small pieces over some seconds, each log in its order."""
+    """Publishes both logs in the background, in small pieces over some seconds, each log in its order.
+
+    The last piece waits for ``finish``, so that work remains until then however slow the machine is.
+    """
 
     def __init__(self, settings: Settings, impressions, clicks, *, pieces: int, every_s: float) -> None:
         self._settings, self._logs = settings, (impressions, clicks)
         self._pieces, self._every_s = pieces, every_s
         self.error: BaseException | None = None
+        self._finish = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def finish(self) -> None:
+        """Let the last piece be written when its time has come."""
+        self._finish.set()
 
     @property
     def ended(self) -> bool:
@@ -53,6 +61,8 @@ class Feed:
         topics = Topics.of(self._settings)
         try:
             for piece in range(self._pieces):
+                if piece == self._pieces - 1:
+                    self._finish.wait()
                 for topic, log in zip((topics.impressions, topics.clicks), self._logs, strict=True):
                     size = -(-len(log) // self._pieces)
                     publish(self._settings.kafka, topic, log[piece * size : (piece + 1) * size])

@@ -69,19 +69,19 @@ def generations(jobs: Jobs, *, since: float, until: float) -> set[int]:
     return found
 
 
-def kill_in_pairs(jobs: Jobs, watch: Watch, *, rounds: int, quiet_s: float, seed: int) -> None:
+def kill_in_pairs(jobs: Jobs, watch: Watch, *, rounds: int, quiet_s: float, seed: int, within_s: float) -> None:
     """Kill both workers and start two others 0–5 s apart, again and again; then the group must come to rest.
 
-    At most two rebalances after the last start, none from 20 s on, and learning goes on within 15 s.
+    At most two rebalances after the last start, none from 20 s on, and learning goes on within ``within_s``.
     """
     dice = random.Random(seed)
     traffic, before = Traffic(watch.writer), watch.look()
     try:
-        wait_until(lambda: watch.moved(before), timeout_s=30, jobs=jobs)
+        wait_until(lambda: watch.moved(before), timeout_s=60, jobs=jobs)
         for _ in range(rounds):
             for worker in list(jobs.running):
                 jobs.kill(worker)
-            wait_until(lambda: not watch.learned(), timeout_s=10)  # there is work, and nobody does it
+            wait_until(lambda: not watch.learned(), timeout_s=30)  # there is work, and nobody does it
             for _ in range(2):
                 time.sleep(dice.uniform(0, 5))
                 last = jobs.start("learn")
@@ -90,7 +90,8 @@ def kill_in_pairs(jobs: Jobs, watch: Watch, *, rounds: int, quiet_s: float, seed
         # A busy machine may take long to start Python; from then on the times hold.
         wait_until(lambda: "health on" in jobs.logs[last.pid].read_text(), timeout_s=60, jobs=jobs)
         up = time.time()
-        wait_until(lambda: watch.moved(before), timeout_s=15, jobs=jobs)
+        wait_until(lambda: watch.moved(before), timeout_s=within_s, jobs=jobs)
+        print(f"learning goes on {time.time() - up:.1f} s after the last worker was up")
         time.sleep(max(0.0, up + quiet_s - time.time()))
     finally:
         traffic.end()
@@ -104,18 +105,18 @@ def sleep_and_wake(jobs: Jobs, watch: Watch, *, sleep_s: float) -> None:
     wait_until(lambda: all("is restored" in log.read_text() for log in jobs.logs.values()), timeout_s=60, jobs=jobs)
     traffic, before = Traffic(watch.writer), watch.look()
     try:
-        wait_until(lambda: watch.moved(before), timeout_s=30, jobs=jobs)
+        wait_until(lambda: watch.moved(before), timeout_s=60, jobs=jobs)
         sleeper = jobs.running[0]
         sleeper.send_signal(signal.SIGSTOP)
         try:
-            before = watch.look()
-            wait_until(lambda: not watch.learned(), timeout_s=10)  # there is work
-            time.sleep(sleep_s)
-            assert watch.moved(before), "the other worker must have taken over"
+            before, wake_at = watch.look(), time.monotonic() + sleep_s
+            wait_until(lambda: not watch.learned(), timeout_s=30)  # there is work
+            wait_until(lambda: watch.moved(before), timeout_s=60)  # the other worker has taken over
+            time.sleep(max(0.0, wake_at - time.monotonic()))
         finally:
             sleeper.send_signal(signal.SIGCONT)
         before = watch.look()
-        wait_until(lambda: watch.moved(before), timeout_s=15, jobs=jobs)
+        wait_until(lambda: watch.moved(before), timeout_s=60, jobs=jobs)
         time.sleep(5)  # what it had in hand when it froze is offered again, and refused
     finally:
         traffic.end()

@@ -55,6 +55,8 @@ class Rolling:
 
     def check(self) -> None:
         """Wait for the end of the load: the bits of the reference, and never two owners of a partition."""
+        assert self.feed is not None
+        self.feed.finish()
         wait_until(lambda: self.feed.ended, timeout_s=400, jobs=self.jobs)
         wait_until(self.result.complete, timeout_s=90, jobs=self.jobs)
         ledgers = [commit.ledger for commit in commits(self.settings)]
