@@ -6,7 +6,6 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from learner.bandits.theorem import TheoremWarning, exploration
 from learner.bandits.topk import PRUNE_ROWS, looked_at, top_rows, widths
@@ -101,6 +100,9 @@ class LinearRanking:
 
     def _solved(self) -> Solution:
         if self._solution is None:
+            # Here, since a join only names models, and scipy would be a fifth of all that it loads at a restart.
+            from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
+
             sums = self._regularised()
             # A is symmetric, so its transpose is A in LAPACK's order
             factor, info = dpotrf(sums[:-1, :-1].T, lower=1)

@@ -31,7 +31,7 @@ def top_rows(
     """
     rows, dim = x.shape
     if estimate is None:
-        estimate = x @ theta
+        estimate = products(x, theta)
     slack = ROUNDING * dim * math.sqrt(dim * theta.dot(theta))  # no feature exceeds 1, so |θᵀx| ≤ √d ‖θ‖
     share = ROUNDING * dim
     if alpha == 0.0:
@@ -71,19 +71,28 @@ def _highest(upper: NDArray[np.float64], size: int) -> NDArray[np.int64]:
 def looked_at(x: NDArray[np.float64], theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return θᵀx and ‖x‖² of each row, in one pass over ``x``; not finite where a feature is not."""
     rows, dim = x.shape
-    estimate, squares = np.empty(rows), np.empty(rows)
-    # BLAS multiplies short rows fastest when two of them are taken as one.
-    width = 2 if dim <= SHORT and rows % 2 == 0 and x.flags.c_contiguous else 1
-    weights, ones = (np.kron(np.eye(width), one[:, None]) for one in (theta, np.ones(dim)))
+    estimate, squares, ones = np.empty(rows), np.empty(rows), np.ones(dim)
     step = 2 * max(1, BLOCK_CELLS // (2 * dim))
     space = np.empty((min(rows, step), dim))
     with np.errstate(invalid="ignore", over="ignore"):
         for start in range(0, rows, step):
             part, block = slice(start, start + step), x[start : start + step]
-            squared = np.square(block, out=space[: len(block)])
-            np.matmul(block.reshape(-1, width * dim), weights, out=estimate[part].reshape(-1, width))
-            np.matmul(squared.reshape(-1, width * dim), ones, out=squares[part].reshape(-1, width))
+            products(block, theta, out=estimate[part])
+            products(np.square(block, out=space[: len(block)]), ones, out=squares[part])
     return estimate, squares
+
+
+def products(
+    x: NDArray[np.float64], theta: NDArray[np.float64], *, out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Return θᵀx of each row: BLAS multiplies short rows fastest when two of them are taken as one."""
+    rows, dim = x.shape
+    if dim > SHORT or rows % 2 or not x.flags.c_contiguous:
+        return np.matmul(x, theta, out=out)
+    found, both = np.empty(rows) if out is None else out, np.zeros((2 * dim, 2))
+    both[:dim, 0] = both[dim:, 1] = theta
+    np.matmul(x.reshape(-1, 2 * dim), both, out=found.reshape(-1, 2))
+    return found
 
 
 def widths(x: NDArray[np.float64], whitening: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -66,7 +66,8 @@ class JoinJob:
         self._wait_ms, self._lateness_ms = int(settings.wait_s * 1000), int(settings.lateness_s * 1000)
         self._append_time = settings.timestamps == "LogAppendTime"
         self._topics = Topics.of(settings)
-        self._writer_name = f"glimpse-join-{uuid.uuid4()}"
+        # By its own name a static member ends at once what it was killed in, instead of waiting for that to time out.
+        self._writer_name = f"glimpse-join-{settings.group_instance_id or uuid.uuid4()}"
         self._writer: JoinWriter | None = None
         self._pace, self._memory, self._again_s = Pace(), JobMemory(), AGAIN_S
         self._starts = Starts(broker, self._topics, start=start, anew=anew, now=self._now)

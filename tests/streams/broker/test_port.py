@@ -1,5 +1,6 @@
 """Both clients behind the port, on real Kafka: what the jobs rest on."""
 
+import threading
 import time
 from dataclasses import replace
 
@@ -49,7 +50,6 @@ def test_partitions_that_are_added_are_seen(settings_for, monkeypatch, client):
 
 
 def test_a_static_member_that_restarts_keeps_its_partitions_and_nobody_else_moves(settings_for):
-    # Of one thread two members of kafka-python hold each other up: each waits for the other one within its poll.
     settings = settings_for(partitions=2, kafka_client="confluent")
     topics = Topics.of(settings).events
 
@@ -72,5 +72,50 @@ def test_a_static_member_that_restarts_keeps_its_partitions_and_nobody_else_move
     assert time.monotonic() - began < SESSION_MS / 1000, "it came back before its session had ended"
     assert again.assignment() == kept
     assert not other.moved()
+    again.close()
+    other.close()
+
+
+class PollingMember:
+    """Polls in a thread of its own: in one thread two members of kafka-python would wait for each other in a poll."""
+
+    def __init__(self, settings, name):
+        settings = replace(settings, group_instance_id=name)
+        self.consumer = open_broker(settings).group_consumer("static", Topics.of(settings).events)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+        self._thread.start()
+
+    def _poll(self):
+        while not self._over.is_set():
+            self.consumer.poll(20)
+
+    def standing(self):
+        """Return its generation and its partitions, once it has some."""
+        member, partitions = self.consumer.member(), self.consumer.assignment()
+        return (member.generation_id, partitions) if member is not None and partitions else None
+
+    def close(self):
+        self._over.set()
+        self._thread.join(30)
+        self.consumer.close()
+
+
+def test_the_same_is_true_of_kafka_python(settings_for):
+    settings = settings_for(partitions=2, kafka_client="kafka-python")
+    first, other = PollingMember(settings, "one"), PollingMember(settings, "two")
+    found = []
+
+    def shared():
+        found[:] = first.standing(), other.standing()
+        return None not in found and found[0][0] == found[1][0] and len(found[0][1]) == len(found[1][1]) == 2
+
+    wait_until(shared, timeout_s=30, every_s=0.02)
+    kept, others = found
+    first.close()
+    again = PollingMember(settings, "one")
+    wait_until(lambda: again.standing() == kept, timeout_s=30, every_s=0.02)
+    time.sleep(4)  # more than a heartbeat, by which the other one would be told of a rebalance
+    wait_until(lambda: (again.standing(), other.standing()) == (kept, others), timeout_s=30, every_s=0.02)
     again.close()
     other.close()

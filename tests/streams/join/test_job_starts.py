@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from jobs import wait_until
@@ -9,7 +10,7 @@ from joined import BUCKETS, Net, commits, events, joining, lists_wanted, load
 from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker import admin, create_topics
+from streams.broker import admin, create_topics, transactional
 from streams.join.job.starts import JoinRefused
 from streams.settings import Topics
 
@@ -162,3 +163,20 @@ def test_topics_made_anew_under_the_same_name_are_refused_until_somebody_says(se
         assert net.now() == lists_wanted(*first)
     with joining(settings, anew=True):
         wait_until(lambda: len(net.now()) == 400, timeout_s=60)
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
+def test_a_static_member_goes_on_at_once_from_the_transaction_that_it_was_killed_in(settings, net, client):
+    settings = replace(settings, group_instance_id="one", kafka_client=client)
+    wanted = events(300, seed=8)
+    load(settings, *wanted)
+    with joining(settings):
+        wait_until(lambda: net.now() == lists_wanted(*wanted), timeout_s=60)
+    left = transactional(settings, "glimpse-join-one", transaction_timeout_ms=600_000)
+    left.init_transactions()
+    left.begin_transaction()
+    place = TopicPartition(Topics.of(settings).clicks, 0)
+    left.send_offsets_to_transaction({place: OffsetAndMetadata(0, "", -1)}, f"{settings.topic_prefix}glimpse-join")
+    with joining(settings, start=None) as job:  # nobody is told a group's offsets while a transaction may change them
+        wait_until(lambda: job.watch.ready() is None, timeout_s=60)
+    left.close(1)
