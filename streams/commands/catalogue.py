@@ -19,8 +19,8 @@ def catalogue(
 ) -> None:
     """Publish a catalogue to Kafka, for every `glimpse serve --catalogue kafka`: what changed, all at once.
 
-    A record is a line of the file: {"item": 7, "features": [0.5]} under the key "item 7", {"user": "u1", …} under "user
-    u1", {"recipe": […]} under "recipe". Services may write theirs, too; one without a value takes its item or user out.
+    A record is a line of the file. Its key is "item 7" for {"item": 7, "features": [0.5]}, "user u1" for {"user": "u1",
+    …}, "recipe" for the recipe. Services may write theirs, too; one without a value takes its item or user out.
     """
     from streams.rank.job import publish_catalogue
     from streams.settings import load

@@ -7,10 +7,12 @@ from ranking import Client, logged, serving, write_npz
 from sample_batches import make_batch
 
 from schemas.codec import encode
-from streams.broker import create_topics
+from streams.broker import catalogue_topic, create_topics, producer, topic_specs
 from streams.events.job import queue as queue_of_events
 from streams.parameters import take_snapshot
 from streams.parameters.job import RedisParameters
+from streams.rank import read_catalogue
+from streams.rank.catalogue_file import read_entries
 from streams.settings import Bucket, Settings
 
 BUCKET = Bucket("main", dim=10, positions=12, alpha=0.3)
@@ -23,12 +25,21 @@ def until(done, *, within_s=60.0):
     assert done()
 
 
+def write_lines(settings, file):
+    """Write a catalogue as a service might: line by line, in no transaction."""
+    to = producer(settings)
+    for key, line in read_entries(file).lines().items():
+        to.send(catalogue_topic(settings).name, line.encode(), key=key.encode())
+    to.close()
+
+
 def test_events_wait_for_a_broker_that_is_away_and_reach_it_once_it_is_back(new_broker, tmp_path, monkeypatch):
     monkeypatch.setattr(queue_of_events, "GIVE_UP_MS", 3000)  # sooner than a service would, to wait less here
     broker = new_broker()
     settings = Settings(kafka=broker.bootstrap, buckets={"main": BUCKET}, timestamps="CreateTime")
-    create_topics(settings)
-    with serving(settings, source=str(tmp_path), catalogue=write_npz(tmp_path / "shop.npz")) as server:
+    create_topics(settings, [*topic_specs(settings), catalogue_topic(settings)])
+    write_lines(settings, write_npz(tmp_path / "shop.npz"))
+    with serving(settings, source=str(tmp_path), catalogue="kafka", refresh_s=0.1) as server:
         client, queue = Client(server), server.service.queue
 
         def visits(count):
@@ -54,6 +65,9 @@ def test_events_wait_for_a_broker_that_is_away_and_reach_it_once_it_is_back(new_
         impressions, clicks = logged(settings, wanted=2 * len(ids))
         assert {one.impression_id for one in impressions} == set(ids)
         assert {one.impression_id for one in clicks} == set(ids)
+        another = write_npz(tmp_path / "another.npz", seed=1)
+        write_lines(settings, another)
+        until(lambda: server.service.models.catalogue.version == read_catalogue(another).version)
 
 
 def snapshot(offset, bucket=BUCKET):

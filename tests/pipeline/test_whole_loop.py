@@ -12,7 +12,7 @@ def test_every_bucket_learns_what_its_users_did_and_serves_it(settings_for, redi
     times = {"wait_s": 2.0, "lateness_s": 10.0, "publish_every_s": 0.5, "timestamps": "LogAppendTime"}
     settings = settings_for(buckets=BUCKETS, redis=redis_url, **times)
     with whole_loop(settings, tmp_path) as loop:
-        users = loop.play(Crowdedness(rate=20, seconds=8, think_s=0.5, delay_s=0.5))
+        users = loop.play(Crowdedness(rate=20, seconds=5, think_s=0.5, delay_s=0.5))
         assert {visit.bucket for visit in users.visits} == set(BUCKETS)
         check_everything_counted(loop, users)
         with urlopen(f"{loop.url}/items") as answer:

@@ -107,8 +107,12 @@ class CatalogueTopic:
                 if timeout_s and time.monotonic() > give_up_at:
                     raise SourceAway(f"topic {self.topic} was not read to its end within {timeout_s:g} s")
         except (KafkaError, SourceAway) as error:
-            self.close()
-            raise SourceAway(f"topic {self.topic} on Kafka at {self.settings.kafka} cannot be read: {error}") from error
+            raise self._away(error) from error
+
+    def _away(self, error: Exception) -> SourceAway:
+        """Let go of a reader that failed; the next one begins anew."""
+        self.close()
+        return SourceAway(f"topic {self.topic} on Kafka at {self.settings.kafka} cannot be read: {error}")
 
     def _open(self) -> KafkaConsumer:
         if self._reader is None:
@@ -124,7 +128,11 @@ class CatalogueTopic:
     def _at_end(self) -> bool:
         """Whether every committed record was read; readers of such are told the end of them."""
         assert self._reader is not None
-        return bool(self._reader.position(self._place) >= self._reader.end_offsets([self._place])[self._place])
+        try:
+            place, end = self._reader.position(self._place), self._reader.end_offsets([self._place])[self._place]
+        except KafkaError as error:
+            raise self._away(error) from error
+        return place is not None and bool(place >= end)
 
     def _take(self, record: Any) -> None:
         try:
