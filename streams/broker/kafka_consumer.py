@@ -13,6 +13,7 @@ from kafka.errors import NoOffsetForPartitionError
 from streams.broker.clients import consumer, end_joining, hand_out_parked
 from streams.broker.lean_records import read_lean
 from streams.broker.port import Fetched, GroupOffset
+from streams.broker.wide_reads import read_wide
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class KafkaLogConsumer:
         self._settings = settings
         self._consumer = consumer(settings, **options)
         read_lean(self._consumer)
+        read_wide(self._consumer)
         self._asker: KafkaConsumer | None = None
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
