@@ -3,6 +3,7 @@
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError, LogWriter, Position
 from streams.logs.block import LogBlock
 from streams.logs.dead_letters import (
+    QUOTED,
     LetterCounts,
     Refusal,
     cut_to_fit,
@@ -19,6 +20,7 @@ from streams.logs.record import LogRecord, TopicPartition, record_bytes
 from streams.logs.source import ArchiveSource, LogSource, RangeError, SourceAway
 
 __all__ = [
+    "QUOTED",
     "Archive",
     "ArchiveError",
     "ArchiveSource",

@@ -16,7 +16,8 @@ from streams.settings import EVENTS
 
 REASON_CHARS, KEY_BYTES = 2_000, 50_000  # what else of a letter may be large, beside its value
 _CUT = re.compile(r" \(the first \d+ of \d+ bytes of its (key|value)\)")
-_VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[-+±]?\b\d[\d.,e+-]*\b|\b[0-9a-f]{12,}\b")
+QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""  # in a reason; \' is no end
+_VARIES = re.compile(QUOTED + r"|[-+±]?\b\d[\d.,e+-]*\b|\b[0-9a-f]{12,}\b")
 
 
 Bounds = dict[int, tuple[int, int]]  # partition -> first offset, end
@@ -55,6 +56,8 @@ def kind_of(reason: str) -> str:
     "position … is beyond the list of …; check the producer's K"
     >>> kind_of("unknown bucket 'x'; configured are a, b")
     'unknown bucket …; configured are a, b'
+    >>> kind_of(r"impression 'web:o\\'b' has other content")
+    'impression … has other content'
     """
     return _VARIES.sub("…", reason)
 

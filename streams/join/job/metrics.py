@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from schemas.records import DeadLetter
 from streams.join.ledger import Ledger
 from streams.join.outbox import Checkpoint
+from streams.logs import QUOTED
 from streams.web import SECONDS, BulkHistogram, text_of
 
 DELAYS = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 720, 900, 1080, 1200, 1500, 1800, 3600, 14_400)
@@ -19,8 +20,7 @@ MOST_REASONS = 50
 LOGS = ("impressions", "clicks")
 IMPRESSIONS = {"lists": "joined", "duplicates": "duplicate", "too_late": "too_late", "dead_impressions": "dead"}
 CLICKS = {"used": "used", "repeated": "repeated", "late": "late", "dead_clicks": "dead"}
-# Quoted text first, in which \' is no end; then whatever has a digit in it, and what is called not a number.
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+# After quoted text goes whatever has a digit in it, and what is called not a number.
 _NUMBER = re.compile(r"\S*\d\S*|[-+]?\b(?:nan|inf)\b", re.IGNORECASE)
 
 
@@ -162,5 +162,5 @@ def label_of(reason: str) -> str:
     >>> label_of(r"impression 'web:o\\'b;1' has other content than at offset 7; the lower offset wins")
     'impression has other content than at offset'
     """
-    clause = re.split(r"[;:]", _QUOTED.sub(" ", reason), maxsplit=1)[0]
+    clause = re.split(r"[;:]", re.sub(QUOTED, " ", reason), maxsplit=1)[0]
     return " ".join(_NUMBER.sub(" ", clause).split())[:60] or "other"
