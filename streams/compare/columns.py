@@ -9,12 +9,36 @@ from numpy.typing import NDArray
 
 from learner.browsing import MAX_POSITIONS
 from schemas.records import SampleBatch
-from streams.compare.user_sample import UserSample
 
 MINUTE_MS = 60_000
 ROWS, HITS = range(2)  # fields by position: rows shown, clicks
 COMPACT_AT = 1 << 18  # rows that wait before they are added up
 LISTS, CLICKS, CLICKED = range(3)  # fields of an amount
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # numbers of lists that stand for users follow one another; hashes do not
+
+
+class UserSample:
+    """One of every 2^halvings users, drawn by hash alone, so that it is as good as drawn by chance.
+
+    >>> some = UserSample()
+    >>> users = np.arange(1000, dtype=np.uint64)
+    >>> int(some.has(users).sum())
+    1000
+    >>> some.halvings = 2
+    >>> 200 < int(some.has(users).sum()) < 300
+    True
+    """
+
+    def __init__(self) -> None:
+        self.halvings = 0
+
+    def has(self, users: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return which users are in the sample."""
+        if not self.halvings:
+            return np.ones(len(users), bool)
+        mixed = users * _MIX
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * _MIX
+        return np.asarray(mixed >> np.uint64(64 - self.halvings) == 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.codec import SchemaError, decode
 from schemas.records import Click, DeadLetter, SampleBatch
-from streams.compare.columns import COMPACT_AT, MINUTE_MS, Arm, ArmSums, list_as_user, users_of
-from streams.compare.user_sample import UserSample
+from streams.compare.columns import COMPACT_AT, MINUTE_MS, Arm, ArmSums, UserSample, list_as_user, users_of
 from streams.logs import LogRecord, letter_of
 
 REMEMBERED_MINUTES = 1440  # of lists: a click that comes after a day is given to nobody

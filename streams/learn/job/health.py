@@ -19,14 +19,10 @@ class LearnHealth:
 
     Parameters
     ----------
-    learning
-        What is judged.
     lagging
         Tells whether a partition has records that are not learned yet.
     assigned
         Tells whether the group has given this worker its partitions, be they none.
-    clock
-        Seconds that only grow.
     """
 
     def __init__(

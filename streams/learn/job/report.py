@@ -14,12 +14,8 @@ class LearnReport:
 
     Parameters
     ----------
-    learning
-        What is reported on.
     behind
         How many offsets of a partition are not learned yet, at most; None when nobody has told yet.
-    clock
-        Seconds that only grow.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ import pytest
 from exposition import parse, value
 from rich.console import Console
 
-from streams.lag.job.metrics import metrics_of
+from streams.lag.job.exporter import metrics_of
 from streams.lag.job.reader import LagError
 from streams.lag.job.view import exit_code, fitting, show, view
 from streams.lag.report import GroupLag, LagReport, PartitionLag
