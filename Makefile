@@ -12,8 +12,9 @@ test: .venv/installed lint ## every test; a file's tests stay together, those th
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not quiet' --numprocesses 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/pytest -m quiet
 
-soak: .venv/installed ## the long forms of the tests that break things; hours
+soak: .venv/installed ## the long forms of the tests that break things, and their short forms with the other client; hours
 	$(BIN)/pytest tests/soak
+	TEST_KAFKA_CLIENT=confluent OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not quiet' tests/streams/broker tests/streams/join tests/pipeline tests/faults
 
 lint: .venv/installed ## format, lint, what imports what, and types
 	$(BIN)/ruff format --check .

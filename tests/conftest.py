@@ -148,7 +148,8 @@ def settings_for(request: pytest.FixtureRequest) -> Callable[..., Settings]:
     """Makes Settings with topics of their own, already created.
 
     On the session's broker unless ``kafka=`` names another one; without Redis unless ``redis=`` is given; time stamps
-    are the records' own (CreateTime), since tests move time by them.
+    are the records' own (CreateTime), since tests move time by them. The join's client is the one that every
+    installation has, unless ``TEST_KAFKA_CLIENT`` names another one for all tests that do not choose.
     """
 
     def make(**changes: Any) -> Settings:
@@ -157,6 +158,7 @@ def settings_for(request: pytest.FixtureRequest) -> Callable[..., Settings]:
         changes.setdefault("buckets", {"main": Bucket("main", algorithm="c2ucb", dim=10, positions=12)})
         changes.setdefault("topic_prefix", f"t{uuid.uuid4().hex[:12]}-")
         changes.setdefault("timestamps", "CreateTime")
+        changes.setdefault("kafka_client", os.environ.get("TEST_KAFKA_CLIENT", "kafka-python"))
         changes.setdefault("web_port", 0)
         changes.setdefault("join_web_port", 0)
         settings = Settings(**changes)

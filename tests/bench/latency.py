@@ -1,6 +1,8 @@
 """From a list's close to a ranker that has learned from it, with a snapshot every half second.
 
-Prints the median and the 99th percentile at 1,000 lists a second and at more. `python tests/bench/latency.py [RATE …]`.
+Prints the median and the 99th percentile at 1,000 lists a second and at 8,000, about half of what one join and one
+learn process take at most (tests/bench/throughput.py), and the rate that was really sent, which a busy machine may not
+reach. `python tests/bench/latency.py [RATE …]`.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ def run(bootstrap: str, folder: Path, rate: int) -> None:
         join_web_port=0,
     )
     create_topics(settings)
-    late = seconds_to_rankers(settings, folder, rate=rate, seconds=15)
+    late, sent = seconds_to_rankers(settings, folder, rate=rate, seconds=15)
+    print(f"sent_at_{rate} {sent:.0f} lists/s", flush=True)
     for name, share in (("median", 50), ("p99", 99)):
         print(f"close_to_ranker_{name}_at_{rate} {np.percentile(late, share):.2f} s", flush=True)
 
@@ -56,4 +59,4 @@ def main(rates: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(word) for word in sys.argv[1:]] or [1_000, 4_000])
+    main([int(word) for word in sys.argv[1:]] or [1_000, 8_000])

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 import redis
+from jobs import wait_until
 from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUpsertion
 from kafka.errors import KafkaError
 
-from streams.broker import check_topics, create_topics
+from streams.broker import check_topics, create_topics, open_broker
 from streams.local.server import free_port
-from streams.settings import Settings
+from streams.settings import Settings, Topics
 
 PASSWORD = "correct horse"
 JAAS = "org.apache.kafka.common.security.{} required {};"
@@ -65,6 +66,9 @@ def test_kafka_lets_in_who_has_the_password_and_trusts_the_certificate(new_broke
     assert check_topics(anna) == []
     berta = replace(anna, kafka_sasl="SCRAM-SHA-512", kafka_username="berta")
     assert check_topics(berta) == []
+    for client in ("kafka-python", "confluent"):
+        for user in (anna, berta):
+            reads_and_writes(replace(user, kafka_client=client))
     with pytest.raises(KafkaError):
         check_topics(replace(anna, kafka_ca=None))
     environ = {
@@ -86,6 +90,19 @@ def test_kafka_lets_in_who_has_the_password_and_trusts_the_certificate(new_broke
     assert "its security and password" in said
     assert len(said.splitlines()) == 2  # where it would write, and why it cannot
     assert "wrong guess" not in said
+
+
+def reads_and_writes(settings: Settings) -> None:
+    """Be a member of a group, and write in a transaction, as a join does."""
+    broker, topics = open_broker(settings), Topics.of(settings)
+    member = broker.group_consumer(f"{settings.kafka_username}-{settings.kafka_client}", topics.events)
+    wait_until(lambda: not member.poll(20) and member.assignment(), timeout_s=30, every_s=0)
+    member.close()
+    writer = broker.writer("writer", patience_ms=10_000)
+    writer.begin()
+    writer.send(topics.parameters, key=b"@nothing", value=None)
+    writer.commit()
+    writer.abandon()
 
 
 def test_redis_lets_in_who_has_the_password_and_trusts_the_certificate(new_redis, certificate):

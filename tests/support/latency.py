@@ -12,8 +12,11 @@ from streams.rank.job import Ranker
 from streams.settings import Settings
 
 
-def seconds_to_rankers(settings: Settings, folder: Path, *, rate: int, seconds: int) -> list[float]:
-    """Return, for each list, how long after its close a ranker on Kafka first had learned it; of bucket ``main``."""
+def seconds_to_rankers(settings: Settings, folder: Path, *, rate: int, seconds: int) -> tuple[list[float], float]:
+    """Return, for each list, how long after its close a ranker on Kafka first had learned it; of bucket ``main``.
+
+    And how many lists a second were sent, which are fewer than ``rate`` where the machine is busy.
+    """
     jobs = Jobs(settings, folder)
     try:
         jobs.start("join", "--from", "earliest")
@@ -31,7 +34,7 @@ def seconds_to_rankers(settings: Settings, folder: Path, *, rate: int, seconds: 
                     due.append(now + settings.wait_s)
                 seen += [now] * (ranker.snapshot.rounds - len(seen))
                 time.sleep(0.01)
-        return [at - by for at, by in zip(seen, due, strict=True)]
+        return [at - by for at, by in zip(seen, due, strict=True)], len(due) / (due[-1] - due[0])
     finally:
         jobs.close()
 
