@@ -1,7 +1,7 @@
 """The open lists of one bucket in columns: their rows with all clicks so far.
 
 A list costs its contexts (4 d bytes a position), item ids and, once it is clicked, rewards (8 bytes each a position),
-80 bytes in other columns, and in the join its id and a dictionary entry. Slots are reused, and columns grow in place by
+56 bytes in other columns, and in the join its id and a dictionary entry. Slots are reused, and columns grow in place by
 a fixed step.
 """
 
@@ -20,12 +20,11 @@ from streams.join.timer_wheel import Slots, TimerWheel
 
 NO_CLICK = -1.0  # the reward of a position that nobody has clicked
 NONE = np.iinfo(np.int64).max  # the offset of nothing: larger than any, so that a minimum passes over it
-_FIRST, _STEP = 64, 16_384  # slots at first, and added at most at once
-_REWARDS_STEP = 4_096  # rows of rewards added at most at once
+_FIRST, _STEP = 64, 4_096  # slots at first, and slots or rows of clicks added at most at once
 _FEW, _ROOMY = 1_024, 4  # slots that are never given back, and times as many as lists are
 _COLUMNS = (
-    *("items", "contexts", "reward_row", "shown_at", "held_ms", "offset", "size", "extent", "rendered", "session"),
-    *("epoch", "ranked_by", "emitted", "first_click", "last_click"),
+    *("items", "contexts", "click_row", "shown_at", "held_ms", "offset", "size", "extent", "rendered", "session"),
+    *("epoch", "ranked_by", "emitted"),
 )
 MOST_HELD_MS = (1 << 32) - 1  # 49 days
 
@@ -33,39 +32,35 @@ Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
 
 
-class RewardRows:
-    """A row of rewards for each clicked list, NO_CLICK where nobody clicked; row 0 is that of all other lists.
+class ClickRows:
+    """What is known of a list's clicks, in a row for each that has had one; row 0 is that of all other lists.
 
-    >>> rewards = RewardRows(positions=2)
-    >>> [row] = rewards.reserve(1)
-    >>> rewards.largest(np.array([row, row]), np.array([2, 2]), np.array([0.5, 0.2]))
-    >>> rewards.of(np.array([0, row])).tolist()
+    >>> clicks = ClickRows(positions=2)
+    >>> [row] = clicks.reserve(1)
+    >>> clicks.largest(np.array([row, row]), np.array([2, 2]), np.array([0.5, 0.2]))
+    >>> clicks.rewards[[0, row]].tolist()
     [[-1.0, -1.0], [-1.0, 0.5]]
     """
 
     def __init__(self, *, positions: int) -> None:
-        self._rewards = np.full((1, positions), NO_CLICK)
+        self.rewards = np.full((1, positions), NO_CLICK)
+        self.first = np.full(1, NONE)  # lowest offset of a click in the list
+        self.last = np.full(1, -1)  # highest offset of a click that it decided, refused ones too
         self._free = np.empty(0, np.int32)
 
-    def of(self, rows: Rows) -> NDArray[np.float64]:
-        """Return the rewards in rows."""
-        return self._rewards[rows]
-
-    def at(self, rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the reward of a position in each row."""
-        return self._rewards[rows, positions - 1]
-
-    def largest(self, rows: Rows, positions: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def largest(self, rows: Rows, positions: Ints, rewards: NDArray[np.float64]) -> None:
         """Let positions have these rewards, or the larger ones that they have."""
-        np.maximum.at(self._rewards, (rows, positions - 1), rewards)
+        np.maximum.at(self.rewards, (rows, positions - 1), rewards)
 
     def reserve(self, count: int) -> Rows:
         """Return rows for so many lists that have got their first click."""
         if count > len(self._free):
-            old, more = len(self._rewards), max(count - len(self._free), min(_REWARDS_STEP, len(self._rewards)))
-            self._rewards.resize((old + more, self._rewards.shape[1]), refcheck=False)
-            self._rewards[old:] = NO_CLICK
-            self._free = np.concatenate((self._free, np.arange(old, old + more, dtype=np.int32)))
+            old, more = len(self.first), max(count - len(self._free), min(_STEP, len(self.first)))
+            for column in (self.rewards, self.first, self.last):
+                column.resize((old + more, *column.shape[1:]), refcheck=False)
+            new = np.arange(old, old + more, dtype=np.int32)
+            self._clear(new)
+            self._free = np.concatenate((self._free, new))
         taken, self._free = self._free[:count], self._free[count:]
         return taken
 
@@ -73,14 +68,18 @@ class RewardRows:
         """Take back rows, those of lists without a click among them."""
         clicked = rows[rows > 0]
         if len(clicked):
-            self._rewards[clicked] = NO_CLICK
+            self._clear(clicked)
             self._free = np.concatenate((clicked, self._free))
+
+    def _clear(self, rows: Rows) -> None:
+        self.rewards[rows], self.first[rows], self.last[rows] = NO_CLICK, NONE, -1
 
     def compact(self, rows: Rows) -> Rows:
         """Keep no rows but these, give the memory of others back, and return where each is now."""
-        self._rewards = np.concatenate((self._rewards[:1], self._rewards[rows]))
+        kept = np.concatenate((np.zeros(1, np.int32), rows))
+        self.rewards, self.first, self.last = self.rewards[kept], self.first[kept], self.last[kept]
         self._free = np.empty(0, np.int32)
-        return np.arange(1, len(rows) + 1, dtype=np.int32)
+        return np.arange(1, len(kept), dtype=np.int32)
 
 
 class BucketColumns:
@@ -90,7 +89,7 @@ class BucketColumns:
         self.positions, self.dim = positions, dim
         self.items = np.empty((0, positions), np.int64)
         self.contexts = np.empty((0, positions, dim), np.float32)
-        self.reward_row = np.empty(0, np.int32)  # 0 while nobody has clicked
+        self.click_row = np.empty(0, np.int32)  # 0 while nobody has clicked
         self.ids = np.empty(0, np.object_)
         self.notes: dict[int, ListNote] = {}  # by slot, where an impression says more than its rows
         self.shown_at = np.empty(0, np.int64)
@@ -103,9 +102,7 @@ class BucketColumns:
         self.epoch = np.empty(0, np.int32)
         self.ranked_by = np.empty(0, np.int64)
         self.emitted = np.empty(0, np.bool_)
-        self.first_click = np.empty(0, np.int64)  # lowest offset of a click in it
-        self.last_click = np.empty(0, np.int64)  # highest offset of a click that it decided, -1 for none
-        self._rewards = RewardRows(positions=positions)
+        self._clicks = ClickRows(positions=positions)
         self.to_close = TimerWheel(cell_ms=cell_ms)
         self.to_forget = TimerWheel(cell_ms=cell_ms)
         self._free, self._free_slots = np.empty(0, np.int32), 0  # a stack, and its height
@@ -123,7 +120,7 @@ class BucketColumns:
     def _grow(self, more: int) -> None:
         old = len(self.shown_at)
         self._resize(old + more)
-        self.offset[old:] = self.first_click[old:] = NONE
+        self.offset[old:] = NONE
         self._free[self._free_slots : self._free_slots + more] = np.arange(old, old + more)
         self._free_slots += more
 
@@ -151,8 +148,8 @@ class BucketColumns:
             column[: len(kept)] = column[kept]
         self.notes = {int(moved[slot]): note for slot, note in self.notes.items()}
         self._resize(len(kept))
-        clicked = np.flatnonzero(self.reward_row)
-        self.reward_row[clicked] = self._rewards.compact(self.reward_row[clicked])
+        clicked = np.flatnonzero(self.click_row)
+        self.click_row[clicked] = self._clicks.compact(self.click_row[clicked])
         self._free_slots = 0
         for wheel in (self.to_close, self.to_forget):
             wheel.rename(moved)
@@ -177,7 +174,7 @@ class BucketColumns:
             numbers, places = np.nonzero(np.arange(self.positions) < size[:, None])
             self.items[slots[numbers], places] = lists.items
             self.contexts[slots[numbers], places] = lists.contexts.reshape(len(numbers), self.dim)
-        self.reward_row[slots] = 0
+        self.click_row[slots] = 0
         self.ids[slots] = lists.ids
         for index, note in notes.items():
             self.notes[int(slots[index])] = note
@@ -187,7 +184,6 @@ class BucketColumns:
         self.extent[slots] = self.rendered[slots] = lists.rendered
         self.epoch[slots], self.ranked_by[slots] = lists.epoch, lists.ranked_by
         self.emitted[slots] = False
-        self.first_click[slots], self.last_click[slots] = NONE, -1
 
     def release(self, slots: Slots) -> None:
         """Empty ``slots`` for others to use."""
@@ -195,9 +191,9 @@ class BucketColumns:
         if self.notes:
             for slot in slots.tolist():
                 self.notes.pop(slot, None)
-        self._rewards.release(self.reward_row[slots])
-        self.reward_row[slots] = 0
-        self.offset[slots] = self.first_click[slots] = NONE
+        self._clicks.release(self.click_row[slots])
+        self.click_row[slots] = 0
+        self.offset[slots] = NONE
         self._free[self._free_slots : self._free_slots + len(slots)] = slots
         self._free_slots += len(slots)
 
@@ -218,23 +214,35 @@ class BucketColumns:
 
     def reward(self, slots: Slots, positions: Ints) -> NDArray[np.float64]:
         """Return the reward of a position of each list, NO_CLICK where nobody clicked."""
-        return self._rewards.at(self.reward_row[slots], positions)
+        return self._clicks.rewards[self.click_row[slots], positions - 1]
+
+    def first_click(self) -> int:
+        """Return the lowest offset of a click that any list has taken, or NONE."""
+        return int(self._clicks.first.min())
+
+    def last_click(self, slots: Slots) -> Ints:
+        """Return the highest offset of a click that each list has decided, -1 for none."""
+        return self._clicks.last[self.click_row[slots]]
+
+    def decide(self, slots: Slots, offsets: Ints) -> None:
+        """Note clicks that lists take or refuse."""
+        bare = np.unique(slots[self.click_row[slots] == 0])
+        self.click_row[bare] = self._clicks.reserve(len(bare))
+        np.maximum.at(self._clicks.last, self.click_row[slots], offsets)
 
     def click(self, slots: Slots, positions: Ints, rewards: NDArray[np.float64], offsets: Ints) -> Ints:
-        """Note clicks, the largest reward of a position stays; return which were the first on their position."""
-        bare = np.unique(slots[self.reward_row[slots] == 0])
-        self.reward_row[bare] = self._rewards.reserve(len(bare))
+        """Take clicks that were noted; a position's largest reward stays. Return which were the first on theirs."""
         fresh = np.flatnonzero(self.reward(slots, positions) == NO_CLICK)
         cells = slots[fresh].astype(np.int64) * self.positions + positions[fresh]
         first: Ints = fresh[np.unique(cells, return_index=True)[1]]
-        self._rewards.largest(self.reward_row[slots], positions, rewards)
+        self._clicks.largest(self.click_row[slots], positions, rewards)
         np.maximum.at(self.extent, slots, positions.astype(np.uint8))
-        np.minimum.at(self.first_click, slots, offsets)
+        np.minimum.at(self._clicks.first, self.click_row[slots], offsets)
         return first
 
     def lists(self, slots: Slots) -> Lists:
         """Return the lists in ``slots`` as they stand: the rows that were rendered or clicked, with last clicks."""
-        size, rewards = self.extent[slots], self._rewards.of(self.reward_row[slots])
+        size, rewards = self.extent[slots], self._clicks.rewards[self.click_row[slots]]
         np.maximum(rewards, 0.0, out=rewards)
         last_click = previous_click(rewards > 0).astype(np.uint8)
         position = np.broadcast_to(np.arange(1, self.positions + 1, dtype=np.uint8), last_click.shape)

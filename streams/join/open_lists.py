@@ -201,7 +201,7 @@ class OpenLists:
         is_open = (shown_at >= clicks.floor[indices]) & (shown_at <= clicks.latest[indices])
         indices, slots = indices[is_open], slots[is_open]
         taken[indices] = True
-        np.maximum.at(columns.last_click, slots, clicks.offset[indices])
+        columns.decide(slots, clicks.offset[indices])
         session = clicks.session[indices]
         foreign = (session != columns.session[slots]) & (session != ANY_SESSION)
         bad = foreign | (clicks.position[indices] > columns.size[slots])
@@ -277,7 +277,7 @@ class OpenLists:
                 else:
                     del self._known[name]
             self._forgotten.add(columns.ids[slots].tolist(), int(columns.shown_at[slots].max()))
-            self._restart_points.forget(columns.last_click[slots], columns.offset[slots])
+            self._restart_points.forget(columns.last_click(slots), columns.offset[slots])
             columns.release(slots)
             if columns.roomy(len(self._known)):
                 self._compact(number)
@@ -306,7 +306,7 @@ class OpenLists:
 
     def first_click(self) -> int:
         """Return the lowest offset of a click that a remembered list has taken."""
-        return min(int(columns.first_click.min(initial=NONE)) for columns in self._columns)
+        return min(columns.first_click() for columns in self._columns)
 
     def first_list(self, first_click: int, otherwise: int) -> int:
         """Return the lowest offset of a list that is needed, when clicks are read again from ``first_click`` on."""
