@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from html import escape
 
 from learner.experiments.summary import Mean
+from streams.charts.line_chart import tick_step
 from streams.charts.page import COLOURS, picture
 
 WIDTH, LEFT, RIGHT, LINE, HEAD = 760, 230, 20, 17, 26
@@ -42,19 +44,11 @@ def dot_chart(rows: Mapping[str, Mapping[str, Mean]]) -> str:
             )
             top += LINE
         top += 8
+    step = tick_step(high - low)
+    at = [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
     ticks = [
-        f'<text x="{x(value):.1f}" y="14" text-anchor="middle" fill="var(--soft, #555)">{value:+.0f}%</text>'
-        for value in ticks_of(low, high)
+        f'<text x="{x(value):.1f}" y="14" text-anchor="middle" fill="var(--soft, #555)">{value:+g}%</text>'
+        for value in at
     ]
     zero = f'<line x1="{x(0)}" x2="{x(0)}" y1="20" y2="{top}" stroke="var(--line, #ccc)"/>'
     return picture(WIDTH, top, [*ticks, zero, *parts])
-
-
-def ticks_of(low: float, high: float) -> Sequence[float]:
-    """Return round numbers between two ends, zero among them.
-
-    >>> ticks_of(-12.0, 21.0)
-    [-10, 0, 10, 20]
-    """
-    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if high - low <= 6 * step)
-    return [step * number for number in range(int(low // step), int(high // step) + 1) if low <= step * number <= high]
