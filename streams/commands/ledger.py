@@ -24,6 +24,7 @@ def ledger(
     """Balance the events of each partition against what became of them, to the rounds of each bucket's snapshot.
 
     Exit code 1 when something does not add up, or when samples are in no snapshot 10 s after they were counted.
+    Counted is what the join has read and committed; what waits for it is told by glimpse lag.
     """
     from streams.ledger.job import audit
     from streams.logs.job import open_source

@@ -23,7 +23,7 @@ def rollout(
     examination: Annotated[Path | None, typer.Option(help="Another examination table, as `fit` writes it.")] = None,
     algorithm: Annotated[str | None, typer.Option(help="Another algorithm.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Another width of the bound.")] = None,
-    ridge: Annotated[float | None, typer.Option(help="Another λ.")] = None,
+    ridge: Annotated[str | None, typer.Option(help="Another λ, or `safe`.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only shown what it would do.")] = False,
     back: Annotated[bool, typer.Option("--back", help="Go back, now, to what was learned with before.")] = False,
     truncated: Annotated[
@@ -49,7 +49,7 @@ def rollout(
     from streams.settings import read_examination
 
     settings = with_buckets(config)
-    asked: dict[str, Any] = {"algorithm": algorithm, "alpha": alpha, "ridge": ridge}
+    asked: dict[str, Any] = {"algorithm": algorithm, "alpha": alpha, "ridge": _ridge(ridge)}
     asked["examination"] = None if examination is None else read_examination(examination)
     changes = {name: value for name, value in asked.items() if value is not None}
     if back and changes:
@@ -74,6 +74,14 @@ def rollout(
         f"epoch {plan.after.epoch} of {bucket} is learned by the running workers, and serves when it has caught up; "
         f"until then epoch {plan.serving.epoch} does. Watch it: glimpse show {bucket}"
     )
+
+
+def _ridge(given: str | None) -> float | str | None:
+    """Return λ as a bucket takes it; what is no number is judged by the bucket, as in glimpse.toml."""
+    try:
+        return None if given is None else float(given)
+    except ValueError:
+        return given
 
 
 def plan_lines(plan: RolloutPlan) -> list[str]:

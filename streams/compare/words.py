@@ -84,7 +84,7 @@ def _sample_ratio(comparison: BucketComparison) -> tuple[bool, str]:
     shares = ", ".join(f"{name} {found['found'][name]:.2%} of {found['expected'][name]:.2%}" for name in found["found"])
     return True, (
         f"SAMPLE RATIO: the split does not give each bucket its share of users since {moment(found['since_ms'])}: "
-        f"{shares}{twice}. No lift can be believed; look for what drops or moves users"
+        f"{shares}{twice}. No lift can be believed; look for what drops or moves users (unlearn drops them, too)"
     )
 
 

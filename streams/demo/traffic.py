@@ -65,7 +65,7 @@ class Traffic:
         connector = aiohttp.TCPConnector(limit=100)
         timeout = aiohttp.ClientTimeout(total=30)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=self._headers) as client:
-            await self._wait_for_service(client)
+            await self._wait_for_service(client, say)
             self._began = time.monotonic()
             playing = asyncio.Event()
             others = [asyncio.create_task(self._click(client, playing)), asyncio.create_task(self._tell(say))]
@@ -83,18 +83,21 @@ class Traffic:
         """How long it plays."""
         return time.monotonic() - self._began
 
-    async def _wait_for_service(self, client: aiohttp.ClientSession) -> None:
-        give_up_at = time.monotonic() + self.how.patience_s
+    async def _wait_for_service(self, client: aiohttp.ClientSession, say: Say) -> None:
+        began, waits = time.monotonic(), False
         while True:
             try:
                 async with client.get(f"{self.url}/items") as response:
                     held = (await response.json()).get("catalogue") if response.status == 200 else None
                     break
             except (aiohttp.ClientError, TimeoutError) as error:
-                if time.monotonic() > give_up_at:
+                if self.stopping.is_set() or time.monotonic() - began > self.how.patience_s:
                     raise TrafficError(
                         f"no ranking service at {self.url} ({error}); start one: glimpse serve --catalogue FILE"
                     ) from error
+                if not waits:
+                    say(f"waiting {self.how.patience_s:g} s for a ranking service at {self.url}")
+                waits = True
                 await asyncio.sleep(0.3)
         ours = self.shop.catalogue.version
         if held is None or held["version"] != ours:

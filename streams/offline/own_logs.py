@@ -52,7 +52,7 @@ def read_own_logs(source: LogSource, settings: Settings, choice: ListChoice) -> 
     if net.taken_back_unseen and choice.newest is None:
         notes.append(f"{net.taken_back_unseen} lists were taken back or corrected that the log does not hold")
     if len(net.buckets) > 1:
-        notes.append(f"lists of {', '.join(sorted(net.buckets))} are taken together; --bucket takes those of one")
+        notes.append(f"lists of {', '.join(sorted(net.buckets))} are taken together; take those of one by its name")
     lists = net.lists()
     if not lists:
         raise LogError(f"no lists in {' and '.join(topics)} on {source.where()} for these buckets and times")

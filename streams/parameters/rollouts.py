@@ -61,8 +61,8 @@ def overruled(bucket: Bucket, rollout: Rollout | None) -> str | None:
         return None
     return (
         f"bucket {bucket.name!r}: a rollout (epoch {rollout.epoch}) is in force over {', '.join(differs)} of the "
-        f"settings; glimpse rollout --bucket {bucket.name} --back goes back, epoch = {rollout.epoch + 1} in the "
-        "settings overrules it"
+        f"settings; glimpse rollout --bucket {bucket.name} rolls out what they say, epoch = {rollout.epoch + 1} in "
+        "them overrules it"
     )
 
 

@@ -58,7 +58,7 @@ SCHEMAS: Schema = {
                 "description": "The chance of each item to be drawn there, given those above; null: not drawn.",
             },
             "user_known": {"type": "boolean"},
-            "logged": {"type": "boolean"},
+            "logged": {"type": "boolean", "description": "Written to Kafka, or waits to be; false: it will not be."},
         },
     ),
     "Click": _object(

@@ -78,7 +78,7 @@ def rank_request(found: Any) -> RankRequest:
 
 def _only(found: dict[str, Any], known: tuple[str, ...], name: str) -> None:
     if unknown := sorted(found.keys() - set(known)):
-        raise RequestError(f"{name} has no {', '.join(map(repr, unknown))}; it may have {', '.join(known)}")
+        raise RequestError(f"{name} cannot have {', '.join(map(repr, unknown))}; it may have {', '.join(known)}")
 
 
 def _text(name: str, value: Any, *, empty: bool = False) -> str:

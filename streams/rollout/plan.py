@@ -8,7 +8,7 @@ from typing import Any
 
 from learner.browsing import table_hash
 from schemas.records import Rollout, Snapshot
-from streams.parameters import CHANGEABLE, before_of, differences, in_force, name_of, rollout_of
+from streams.parameters import CHANGEABLE, before_of, differences, in_force, name_of, overruled, rollout_of
 from streams.settings import Bucket
 
 _NAMES = {"alpha": "α", "ridge": "λ", "beta": "β", "examination": "table"}
@@ -78,8 +78,12 @@ def onward(now: Serving, changes: Mapping[str, Any]) -> RolloutPlan:
 def back(now: Serving) -> RolloutPlan:
     """Return the plan that goes back to what was learned with before the last rollout."""
     name = now.bucket.name
-    if now.rollout is None or now.bucket.epoch > now.rollout.epoch:
-        raise RolloutError(f"bucket {name!r} is learned as the settings say: there is no rollout to go back from")
+    if now.rollout is None or overruled(now.bucket, now.rollout) is None:
+        # Also after it went back: to do so twice must not bring in what was just taken out.
+        raise RolloutError(
+            f"bucket {name!r} is learned as the settings say: there is no rollout to go back from; for others "
+            f"change glimpse.toml, then glimpse rollout --bucket {name}"
+        )
     if not now.rollout.before:
         raise RolloutError(f"what bucket {name!r} was learned with before its rollout was not known; name it instead")
     before = in_force(now.bucket, replace(now.rollout, settings=now.rollout.before))

@@ -88,7 +88,7 @@ def test_an_embedded_directory_gives_the_lists_as_they_ended_up(logged, tmp_path
     found, notes = read_own_logs(source, settings, ListChoice(events=events, to_ms=END_MS))
     same(found, read_logs(write_lines(tmp_path / "all.jsonl", lists)))
     assert found.contexts.shape == (LISTS, K, 2)
-    assert notes == ["lists of a, b are taken together; --bucket takes those of one"]
+    assert notes == ["lists of a, b are taken together; take those of one by its name"]
     some, _ = read_own_logs(
         source, settings, ListChoice(events=events, buckets=("b",), from_ms=101 * STEP_MS, to_ms=END_MS)
     )

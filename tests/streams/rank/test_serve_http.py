@@ -93,7 +93,7 @@ def test_the_interface_describes_what_is_there(settings_for, tmp_path):
         request = described["components"]["schemas"]["RankRequest"]["properties"]
         answer = described["components"]["schemas"]["RankAnswer"]["properties"]
         assert set(client.post("/rank", {"user": "u"}).found) == set(answer)
-        assert "no 'x'; it may have " + ", ".join(request) in client.post("/rank", {"x": 1}).found["error"]
+        assert "cannot have 'x'; it may have " + ", ".join(request) in client.post("/rank", {"x": 1}).found["error"]
         figures = client.get("/metrics").found
         assert 'glimpse_serve_answers_total{path="/rank",status="200"} 1.0' in figures
         assert client.get("/items").found["catalogue"]["items"] == 400

@@ -46,14 +46,16 @@ def test_a_plan_names_what_changes_and_takes_the_next_epoch(changes, named):
     assert plan.before.model().settings() == UBM.model().settings()
 
 
-def test_going_back_and_forth_only_raises_the_epoch():
+def test_going_back_raises_the_epoch_and_going_back_again_is_refused():
     now, epochs, settings = served(UBM), [], []
-    for plan_of in (lambda one: onward(one, {"ridge": 9.0}), back, back):
+    for plan_of in (lambda one: onward(one, {"ridge": 9.0}), back):
         now = after(now, plan_of(now))
         epochs.append(now.snapshot.epoch)
         settings.append(now.snapshot.ridge)
-    assert epochs == [2, 3, 4]
-    assert settings == [9.0, UBM.model().settings()["ridge"], 9.0]
+    assert epochs == [2, 3]
+    assert settings == [9.0, UBM.model().settings()["ridge"]]
+    with pytest.raises(RolloutError, match="as the settings say: there is no rollout to go back from"):
+        back(now)
 
 
 def test_a_second_change_stands_on_the_first():
@@ -80,7 +82,7 @@ def test_without_changes_what_the_settings_say_is_rolled_out():
 
 def test_when_nobody_knows_the_old_table_there_is_no_way_back():
     edited = replace(served(UBM), bucket=replace(UBM, examination=TABLE * 0.9))
-    plan = onward(edited, {})
+    plan = onward(edited, {"examination": TABLE * 0.8})
     assert plan.before is None
     assert plan.changes()[0] == ("algorithm", "not known", "ubm-linucb")
     with pytest.raises(RolloutError, match="was not known; name it instead"):
