@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from streams.broker.confluent_options import as_port_error, client_options, conf
 from streams.broker.kafka_consumer import COMMITTED_MS, METADATA_MS, SESSION_MS, KafkaLogConsumer
 from streams.broker.port import Fetched, GroupOffset
 from streams.settings import Settings
+
+log = logging.getLogger(__name__)
 
 MOST_RECORDS = 4_000  # of one poll
 MOST_PARKED = 20_000  # records of a paused partition that are kept here; then the client fetches no more of it
@@ -64,6 +67,8 @@ class ConfluentGroupConsumer(KafkaLogConsumer):
         member.assign([])  # nothing is fetched until somebody has said from where
         self._hold([TopicPartition(one.topic, one.partition) for one in assigned])
         self._joined = True
+        # librdkafka does not tell the generation
+        log.info("the group gives partitions %s", sorted({one.partition for one in assigned}))
 
     def _on_revoke(self, member: Consumer, revoked: list[Any]) -> None:
         self._hold([])

@@ -38,7 +38,8 @@ def followed(settings_for, redis_url, folder):
     """The files that are touched from the moment an impression is written until a ranker ranks with what it taught."""
     table = np.tril(np.full((12, 12), 0.5))
     bucket = Bucket("main", "ubm-linucb", 10, 12, table)
-    settings = settings_for(buckets={"main": bucket}, wait_s=1.0, partitions=1, redis=redis_url)
+    client = "kafka-python"  # whose files the lists name
+    settings = settings_for(buckets={"main": bucket}, wait_s=1.0, partitions=1, redis=redis_url, kafka_client=client)
     jobs, mine = Jobs(settings, folder), Touched()
     traced = {
         "TOUCHED_FOLDER": str(folder),
