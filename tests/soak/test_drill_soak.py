@@ -20,5 +20,6 @@ def test_every_fault_three_times(programs, tmp_path, seed):
         text=True,
         check=False,
     )
+    print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("same bits") == 24
