@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, KeysView
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -71,8 +71,10 @@ class WaitingClicks:
     def __len__(self) -> int:
         return len(self._clicks)
 
-    def __contains__(self, impression_id: str) -> bool:
-        return impression_id in self._of_list
+    @property
+    def names(self) -> KeysView[str]:
+        """The lists that clicks wait for."""
+        return self._of_list.keys()
 
     def add(self, clicks: Clicks) -> None:
         """Keep ``clicks``."""

@@ -123,7 +123,8 @@ class SessionJoin:
         if not self.rebuilding:  # lists that are overdue go out with the next checkpoint, however many they are
             self._outbox.bytes += int((shown_at[fresh] < self._emitted_before).sum()) * self._list_bytes
         if len(self._waiting):
-            self._match(dict.fromkeys(lists.ids[index] for index in fresh))
+            names = lists.ids if len(fresh) == len(lists.ids) else [lists.ids[index] for index in fresh]
+            self._match(dict.fromkeys(filter(self._waiting.names.__contains__, names)))
 
     def _refuse_impressions(
         self, records: Sequence[LogRecord], shown: Shown, refused: dict[int, str], too_late: list[int]
@@ -177,7 +178,7 @@ class SessionJoin:
         self._offer(clicks)
 
     def _match(self, names: Iterable[str]) -> None:
-        waited = [click for name in names if name in self._waiting for click in self._waiting.take(name)]
+        waited = [click for name in names for click in self._waiting.take(name)]
         if waited:
             self._outbox.early(self._offer(Clicks.of(waited), waited=True))
 
