@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 
 
 class JobMemory:
@@ -15,8 +16,9 @@ class JobMemory:
     (True, False)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, few: int = 0) -> None:
         self._held = self._most = 0
+        self._few = few
 
     def holds(self, things: int) -> None:
         """Note how many things are held now: often, as a peak may be short."""
@@ -24,9 +26,10 @@ class JobMemory:
 
     def give_back(self) -> bool:
         """Give memory back if much was freed since the peak; return whether it was. Now and then: it takes a while."""
-        if self._held >= self._most / 2:
+        if self._held >= self._most / 2 or self._most < self._few:
             return False
         self._most = self._held
+        gc.collect()  # answers of the broker lie in cycles, each of megabytes and of few objects
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc; others have their own ways
         if trim is not None:
             trim(0)

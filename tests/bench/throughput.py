@@ -2,7 +2,8 @@
 
 K = 12, d = 10, four partitions, 0.4 clicks a list, wait and lateness 10 s, exactly once. The logs are written first,
 then read as fast as they can be. Prints medians as `name value unit`: impressions a second, CPU and memory of all
-processes, ratios. `python tests/bench/throughput.py [LISTS [ALTERNATIONS]]`.
+processes, ratios. `python tests/bench/throughput.py [LISTS [ALTERNATIONS [COMPRESSION]]]`: lz4, zstd or none, of the
+events on the wire.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ PARTITIONS, JOIN_PORT, LEARN_PORT = 4, 6367, 6366
 START_MS = (int(time.time()) - 7200) * 1000
 
 
-def fill(settings: Settings, lists: range, bad_every: int = 0) -> None:
+def fill(settings: Settings, lists: range, bad_every: int = 0, compression: str | None = None) -> None:
     """Write lists and their clicks at the event times of ``RATE`` lists a second, as two logs in order.
 
     With ``bad_every``, one record in so many is none that anybody can read.
     """
     topics = Topics.of(settings)
-    producer = KafkaProducer(**settings.kafka_options(), acks=1, linger_ms=50, batch_size=1 << 19, max_block_ms=600_000)
+    batching = {"acks": 1, "linger_ms": 50, "batch_size": 1 << 19, "compression_type": compression}
+    producer = KafkaProducer(**settings.kafka_options(), **batching, max_block_ms=600_000)
     random = np.random.default_rng(lists.start)
     contexts = [block.tobytes() for block in random.uniform(-1, 1, (500, K, DIM)).astype("<f4")]
     items = [block.tobytes() for block in random.integers(0, 10**6, (500, K))]
@@ -158,6 +160,7 @@ def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float]
         wait_until(lambda: ready(settings.join_web_port), timeout_s=60, jobs=jobs)
         empty = psutil.Process(first.pid).memory_info().rss
         wait_until(lambda: processed(settings) >= lists, timeout_s=600, jobs=jobs)
+        time.sleep(12)  # what reading took is given back
         full = psutil.Process(first.pid).memory_info().rss
         jobs.kill(first)
         started = time.monotonic()
@@ -177,13 +180,13 @@ def ready(port: int) -> bool:
         return False
 
 
-def main(lists: int, alternations: int) -> None:
+def main(lists: int, alternations: int, compression: str | None) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         broker = LocalKafka(folder / "kafka", heap_mb=1024)
         broker.start()
         try:
-            compare(broker.bootstrap, folder, lists, alternations)
+            compare(broker.bootstrap, folder, lists, alternations, compression)
         finally:
             broker.stop()
 
@@ -206,12 +209,12 @@ def settings_of(bootstrap: str, prefix: str, **changes: Any) -> Settings:
     return found
 
 
-def filled(settings: Settings, lists: int, bad_every: int = 0) -> Settings:
+def filled(settings: Settings, lists: int, bad_every: int = 0, compression: str | None = None) -> Settings:
     """Write the logs, the same for every run."""
     half = range(0, lists, max(lists // 2, 1))
     parts = [range(start, min(start + lists // 2, lists)) for start in half]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.starmap(fill, [(settings, part, bad_every) for part in parts])
+        pool.starmap(fill, [(settings, part, bad_every, compression) for part in parts])
     return settings
 
 
@@ -224,14 +227,14 @@ def note(runs: dict[str, list[Measured]], name: str, found: Measured) -> None:
     )
 
 
-def compare(bootstrap: str, folder: Path, lists: int, alternations: int) -> None:
+def compare(bootstrap: str, folder: Path, lists: int, alternations: int, compression: str | None) -> None:
     """Let ours and theirs take turns, and print medians and ratios."""
     runs: dict[str, list[Measured]] = {}
     for turn in range(alternations):
         for client, bad_every in (("kafka-python", 0), ("kafka-python", 100), ("confluent", 0)):
             name = f"ours-{client}" + ("-1%-bad" if bad_every else "")
             prefix = f"{client}-{bad_every}-{turn}-"
-            settings = filled(settings_of(bootstrap, prefix, kafka_client=client), lists, bad_every)
+            settings = filled(settings_of(bootstrap, prefix, kafka_client=client), lists, bad_every, compression)
             place = folder / f"{name}-{turn}"
             place.mkdir()
             note(runs, name, run_jobs(settings, place, lists))
@@ -263,5 +266,5 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int) -> None
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]] + [300_000, 3][len(sys.argv) - 1 :]
-    main(given[0], given[1])
+    words = sys.argv[1:] + ["300000", "3", "none"][len(sys.argv) - 1 :]
+    main(int(words[0]), int(words[1]), None if words[2] == "none" else words[2])

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 CHECKPOINT_EVERY_S = 0.25
 POLL_MS = 50
 IDLE_CHECK_S = 5.0
+MANY_BEHIND = 10_000  # records to be read, whose buffers are worth giving back
 AGAIN_S, MOST_AGAIN_S = 0.5, 5.0  # to the next look after an error, and after many
 WAITING_S, REFUSED_S = 1.0, 60.0  # to the next look at what has not begun, and at what is refused
 
@@ -69,7 +70,8 @@ class JoinJob:
         # By its own name a static member ends at once what it was killed in, instead of waiting for that to time out.
         self._writer_name = f"glimpse-join-{settings.group_instance_id or uuid.uuid4()}"
         self._writer: JoinWriter | None = None
-        self._pace, self._memory, self._again_s = Pace(), JobMemory(), AGAIN_S
+        self._pace, self._again_s = Pace(), AGAIN_S
+        self._memory, self._backlog = JobMemory(), JobMemory(few=MANY_BEHIND)  # of lists, and of what was fetched
         self._starts = Starts(broker, self._topics, start=start, anew=anew, now=self._now)
         self._joins: dict[int, PartitionJoin] = {}
         self._refused: dict[int, str] = {}
@@ -123,12 +125,14 @@ class JoinJob:
             partition_join.feed(self._pace.bytes // len(self._joins))
             self._hold_back(partition, partition_join)
         self._memory.holds(sum(len(one.join) for one in self._joins.values()))
+        self._backlog.holds(sum(log.behind for one in self._joins.values() for log in one.logs))
         if now - self._checkpoint_at >= CHECKPOINT_EVERY_S:
             self._survive(self._commit)
             self._checkpoint_at = self._now()
         if now - self._idle_at >= IDLE_CHECK_S:
             self._note_silence()
-            self._memory.give_back()
+            if not self._memory.give_back():
+                self._backlog.give_back()
             self._idle_at = now
 
     def _poll(self) -> Mapping[TopicPartition, Sequence[Any]]:
