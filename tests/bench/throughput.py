@@ -9,7 +9,6 @@ events on the wire.
 from __future__ import annotations
 
 import multiprocessing
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +25,7 @@ from kafka import KafkaProducer
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
+from framework_joins import SCRIPTS, framework_rate  # noqa: E402
 from jobs import Jobs, wait_until  # noqa: E402
 from joined import commits  # noqa: E402
 from plain_loops import DIM, K, Measured, confluent_loop, kafka_python_loop, measured  # noqa: E402
@@ -110,46 +110,6 @@ def run_jobs(settings: Settings, folder: Path, lists: int) -> Measured:
 def learned(parameters: KafkaParameters) -> int:
     parameters.catch_up()
     return sum(snapshot.rounds for snapshot in parameters.snapshots.values())
-
-
-def faust_tables(settings: Settings, folder: Path, lists: int) -> float:
-    """Return lists a second of plain Faust agents that join in a table, as its documentation shows it."""
-    topics = Topics.of(settings)
-    script = folder / "plain_faust.py"
-    script.write_text(f"""
-import time, faust
-from pathlib import Path
-from schemas.codec import decode
-from schemas.records import Click, Impression
-app = faust.App("plain-{settings.topic_prefix}", broker="kafka://{settings.kafka}", store="memory://",
-                topic_partitions={PARTITIONS}, value_serializer="raw", key_serializer="raw",
-                consumer_auto_offset_reset="earliest", web_enabled=False)
-shown = app.Table("shown", default=bytes, partitions={PARTITIONS}, key_type=bytes, value_type=bytes)
-count, first = 0, 0.0
-@app.agent(app.topic("{topics.impressions}", value_type=bytes))
-async def impressions(stream):
-    global count, first
-    async for value in stream:
-        shown[decode(value, Impression).impression_id.encode()] = value
-        count += 1
-        if count == {lists // 10}:
-            first = time.monotonic()
-        if count == {lists * 9 // 10}:
-            Path("rate").write_text(str({lists * 8 // 10} / (time.monotonic() - first)))
-@app.agent(app.topic("{topics.clicks}", value_type=bytes))
-async def clicks(stream):
-    async for value in stream:
-        shown.get(decode(value, Click).impression_id.encode())
-""")
-    command = [sys.executable, "-m", "faust", "-A", "plain_faust", "worker", "--without-web", "-l", "error"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
-    try:
-        wait_until((folder / "rate").exists, timeout_s=180)
-        return float((folder / "rate").read_text())
-    finally:
-        process.kill()
-        process.wait()
 
 
 def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float]:
@@ -252,10 +212,13 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int, compres
     good, bad = medians["ours-kafka-python"], medians["ours-kafka-python-1%-bad"]
     print(f"rate_with_1%_bad_times_without {bad.rate / good.rate:.2f} ratio", flush=True)
     fewer = min(lists, 20_000)
-    settings = settings_of(bootstrap, "faust-")
-    fill(settings, range(fewer))
-    (folder / "faust").mkdir()
-    print(f"plain_faust_with_tables {faust_tables(settings, folder / 'faust', fewer):.3g} impressions/s", flush=True)
+    settings = settings_of(bootstrap, "frameworks-")
+    fill(settings, range(fewer), compression=compression)
+    for framework in SCRIPTS:
+        (folder / framework).mkdir()
+        rate = framework_rate(framework, settings, folder / framework, fewer)
+        none = f"# {framework} is not installed: pip install {framework}"
+        print(none if rate is None else f"plain_{framework}_join {rate:.3g} impressions/s", flush=True)
     for name in (None, "join-1"):
         prefix = f"open-{name}-"
         settings = filled(settings_of(bootstrap, prefix, wait_s=86_000.0, group_instance_id=name), lists)
