@@ -213,7 +213,7 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int, compres
     print(f"rate_with_1%_bad_times_without {bad.rate / good.rate:.2f} ratio", flush=True)
     fewer = min(lists, 20_000)
     settings = settings_of(bootstrap, "frameworks-")
-    fill(settings, range(fewer), compression=compression)
+    fill(settings, range(fewer))  # not compressed: what Faust reads with needs one more package for that
     for framework in SCRIPTS:
         (folder / framework).mkdir()
         rate = framework_rate(framework, settings, folder / framework, fewer)
