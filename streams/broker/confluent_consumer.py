@@ -6,14 +6,14 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, Consumer
+from confluent_kafka import Consumer
 from confluent_kafka import KafkaError as ConfluentError
 from kafka import TopicPartition
 from kafka.errors import IllegalStateError, LogTruncationError, OffsetOutOfRangeError
 
 from streams.broker.confluent_options import as_port_error, client_options, confluent_place, errors_of_the_port
-from streams.broker.kafka_consumer import COMMITTED_MS, METADATA_MS, SESSION_MS, KafkaLogConsumer
-from streams.broker.port import Fetched, GroupOffset
+from streams.broker.kafka_consumer import METADATA_MS, SESSION_MS, KafkaLogConsumer
+from streams.broker.port import Fetched
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,9 @@ class ConfluentGroupConsumer(KafkaLogConsumer):
     """
 
     def __init__(self, settings: Settings, group: str, topics: Sequence[str]) -> None:
-        super().__init__(settings)
+        # Named, so that kafka-python reads its commits: confluent-kafka takes their metadata to end with a zero, which
+        # it alone writes, and reads on into other memory.
+        super().__init__(settings, group_id=group)
         options = {
             "group.id": group,
             "partition.assignment.strategy": "range",  # others may split two logs of one partition
@@ -145,20 +147,6 @@ class ConfluentGroupConsumer(KafkaLogConsumer):
         A member joins anew only after it was told within a poll that its partitions are gone.
         """
         return self._member_of.consumer_group_metadata() if self._joined else None
-
-    def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
-        """Return what the group has committed, waiting for transactions that are still under way."""
-        with errors_of_the_port():
-            found = self._member_of.committed([confluent_place(place) for place in places], COMMITTED_MS / 1000)
-        for one in found:
-            if one.error is not None:
-                raise as_port_error(one.error)
-        return {
-            TopicPartition(one.topic, one.partition): (
-                None if one.offset == OFFSET_INVALID else GroupOffset(one.offset, one.metadata or "")
-            )
-            for one in found
-        }
 
     def position(self, place: TopicPartition) -> int | None:
         """Return the offset that is read next, beyond markers, if it is known."""

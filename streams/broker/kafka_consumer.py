@@ -64,6 +64,17 @@ class KafkaLogConsumer:
         ends = self._asker.end_offsets(wanted, timeout_ms=ANSWER_MS)
         return {place: (starts[place], ends[place]) for place in wanted}
 
+    def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
+        """Return what the group that was named has committed, waiting for transactions that are still under way."""
+        wanted = list(places)
+        # all in one request; the public way asks for one partition at a time
+        found = self._consumer._coordinator.fetch_committed_offsets(wanted, timeout_ms=COMMITTED_MS) if wanted else {}
+        entries = {place: found.get(place) for place in wanted}
+        return {  # without the zero that confluent-kafka ends metadata with
+            place: GroupOffset(entry.offset, entry.metadata.rstrip("\0")) if entry else None
+            for place, entry in entries.items()
+        }
+
     def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int | None]:
         """Return the first offset of each log whose time stamp is not before ``time_ms``, or None."""
         found = self._consumer.offsets_for_times(dict.fromkeys(places, time_ms), timeout_ms=ANSWER_MS)
@@ -139,17 +150,6 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
             partitions = sorted({place.partition for place in self._consumer.assignment()})
             log.info("generation %d of the group: partitions %s", self._generation, partitions)
         return member
-
-    def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
-        """Return what the group has committed, waiting for transactions that are still under way."""
-        wanted = list(places)
-        # all in one request; the public way asks for one partition at a time
-        found = self._consumer._coordinator.fetch_committed_offsets(wanted, timeout_ms=COMMITTED_MS) if wanted else {}
-        entries = {place: found.get(place) for place in wanted}
-        return {  # without the zero that confluent-kafka ends metadata with
-            place: GroupOffset(entry.offset, entry.metadata.rstrip("\0")) if entry else None
-            for place, entry in entries.items()
-        }
 
     def end(self, place: TopicPartition) -> int | None:
         """Return the log's end as the broker last told with a fetch."""

@@ -1,8 +1,7 @@
 """From a list's close to a ranker that has learned from it, with a snapshot every half second.
 
-Prints the median and the 99th percentile at 1,000 lists a second and at 8,000, about half of what one join and one
-learn process take at most (tests/bench/throughput.py), and the rate that was really sent, which a busy machine may not
-reach. `python tests/bench/latency.py [RATE …]`.
+Prints the median and the 99th percentile at 1,000 lists a second and at 8,000, and the rate that was really sent, which
+a busy machine may not reach. `python tests/bench/latency.py [RATE …]`: half of what throughput.py finds, for example.
 """
 
 from __future__ import annotations

@@ -2,12 +2,15 @@
 
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 from jobs import wait_until
+from kafka import KafkaConsumer, TopicPartition
+from kafka.structs import OffsetAndMetadata
 
-from streams.broker import admin, open_broker
+from streams.broker import GroupOffset, admin, open_broker
 from streams.broker.kafka_consumer import SESSION_MS
 from streams.settings import Topics
 
@@ -47,6 +50,20 @@ def test_partitions_that_are_added_are_seen(settings_for, monkeypatch, client):
         client.create_partitions(dict.fromkeys(topics, 3))
     wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 6, timeout_s=15, every_s=0.3)
     consumer.close()
+
+
+@CLIENTS
+def test_commits_of_another_client_are_read_to_their_end_and_no_further(settings_for, client):
+    settings = settings_for(partitions=8, kafka_client=client)
+    topics, group = Topics.of(settings).events, f"{settings.topic_prefix}mixed"
+    places = [TopicPartition(topic, number) for topic in topics for number in range(8)]
+    wanted = {place: GroupOffset(at, "é" * (25 * at)) for at, place in enumerate(places)}
+    with closing(KafkaConsumer(**settings.kafka_options(), group_id=group, enable_auto_commit=False)) as other:
+        other.assign(places)
+        other.commit({place: OffsetAndMetadata(*entry, -1) for place, entry in wanted.items()})
+    member = open_broker(settings).group_consumer("mixed", topics)
+    assert member.committed(places) == wanted
+    member.close()
 
 
 def test_a_static_member_that_restarts_keeps_its_partitions_and_nobody_else_moves(settings_for):
