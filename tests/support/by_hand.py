@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from dataclasses import astuple
 
+from jobs import wait_until
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern
 from kafka.structs import OffsetAndMetadata
@@ -73,10 +73,14 @@ def denied(settings, kind, name, operation):
         ACL("User:ANONYMOUS", "*", operation, ACLPermissionType.DENY, place),
     ]
     with admin(settings) as client:
+
+        def heard(count: int) -> bool:  # rules come to the controller first; the broker tells those that it goes by
+            return all(len(client.describe_acls(rule)[0]) == count for rule in rules)
+
         client.create_acls(rules)
-        time.sleep(0.5)  # until the broker has heard of it
+        wait_until(lambda: heard(1), timeout_s=30)
         try:
             yield
         finally:
             client.delete_acls(rules)
-            time.sleep(0.5)
+            wait_until(lambda: heard(0), timeout_s=30)
