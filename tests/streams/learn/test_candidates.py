@@ -60,7 +60,7 @@ def test_a_candidate_in_pieces_outlives_its_worker_and_is_gone_once_it_serves(cl
     parameters.append(0, f"{ROLLOUT}main".encode(), rollout)
     assert not_taken_up(first) == ["main"]
     seen = []
-    for name in "bcdefghijklmnop":  # each takes over from the one before, does one round, and is killed
+    for name in map(str, range(61)):  # each takes over from the one before, does one round, and is killed
         owner = PartitionOwner(Store(SETTINGS, broker=MemoryBroker(cluster, name)), 0)
         owner.restore()
         assert not_taken_up(owner) == []
