@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
+from kafka.structs import MemberState
 
 from streams.settings import Settings
 
@@ -70,11 +71,29 @@ def hand_out_parked(consumer: KafkaConsumer) -> None:
         fetcher._next_partition_records = None
 
 
+def keep_assignment(consumer: KafkaConsumer) -> None:
+    """Let a consumer take the assignment that came between two polls.
+
+    kafka-python 3.0.12 would throw it away and ask for another, so that the whole group shares its partitions again.
+    """
+    coordinator, untaken = consumer._coordinator, None
+    ask = coordinator._do_join_and_sync_async
+
+    async def take_or_ask() -> Any:
+        nonlocal untaken
+        if untaken is None or coordinator.state is not MemberState.REBALANCING:  # it is stable once it has taken one
+            untaken = None
+            untaken = await ask()
+        return untaken
+
+    coordinator._do_join_and_sync_async = take_or_ask
+
+
 def end_joining(consumer: KafkaConsumer, *, within_ms: int) -> None:
     """Wait for the end of a rebalance that is under way.
 
-    kafka-python 3.0.12 throws away an assignment that comes between two polls, and asks for another; one that new
-    metadata has caused it does not even ask for: it would send no heartbeat any more, and stay without partitions.
+    One that new metadata has caused kafka-python 3.0.12 forgets between two polls: it would send no heartbeat any more,
+    and stay without partitions.
     """
     coordinator = consumer._coordinator
     if coordinator.rejoining:

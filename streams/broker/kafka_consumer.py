@@ -10,7 +10,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import NoOffsetForPartitionError
 
-from streams.broker.clients import consumer, end_joining, hand_out_parked
+from streams.broker.clients import consumer, end_joining, hand_out_parked, keep_assignment
 from streams.broker.lean_records import read_lean
 from streams.broker.port import Fetched, GroupOffset
 from streams.broker.wide_reads import read_wide
@@ -99,6 +99,7 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
             session_timeout_ms=SESSION_MS,
             metadata_max_age_ms=METADATA_MS,
         )
+        keep_assignment(self._consumer)
         self._moved, self._generation = False, -1
         for topic in topics:  # a leader of the group that does not know them yet would assign nothing to anybody
             self._consumer.partitions_for_topic(topic)

@@ -38,6 +38,15 @@ def test_a_member_is_given_its_partitions_however_seldom_it_polls(settings_for, 
         consumer.close()
 
 
+def test_an_assignment_that_comes_between_two_polls_is_taken(settings_for, monkeypatch):
+    monkeypatch.setattr("streams.broker.kafka_consumer.JOINING_MS", 1)
+    settings = settings_for(partitions=2, kafka_client="kafka-python")
+    consumer = open_broker(settings).group_consumer("group", Topics.of(settings).events)
+    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 4, timeout_s=15, every_s=0.3)
+    assert consumer.member().generation_id == 1
+    consumer.close()
+
+
 @CLIENTS
 def test_partitions_that_are_added_are_seen(settings_for, monkeypatch, client):
     for module in ("kafka_consumer", "confluent_consumer"):
