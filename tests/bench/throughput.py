@@ -37,38 +37,40 @@ from streams.local.kafka import LocalKafka  # noqa: E402
 from streams.parameters.job import KafkaParameters  # noqa: E402
 from streams.settings import Bucket, Settings, Topics  # noqa: E402
 
-CLICKS, RATE = 0.4, 20_000
+CLICKS = 0.4  # a list
+RATE = 2_000  # lists a second of the log's own time, which has to pass the wait for lists to close while it is read
 PARTITIONS, JOIN_PORT, LEARN_PORT = 4, 6367, 6366
 START_MS = (int(time.time()) - 7200) * 1000
 
 
-def fill(settings: Settings, lists: range, bad_every: int = 0, compression: str | None = None) -> None:
-    """Write lists and their clicks at the event times of ``RATE`` lists a second, as two logs in order.
+def fill(settings: Settings, lists: int, partitions: range, bad_every: int, compression: str | None) -> None:
+    """Write those lists and clicks that fall to some partitions, at the times of ``RATE`` lists a second, in order.
 
     With ``bad_every``, one record in so many is none that anybody can read.
     """
     topics = Topics.of(settings)
     batching = {"acks": 1, "linger_ms": 50, "batch_size": 1 << 19, "compression_type": compression}
     producer = KafkaProducer(**settings.kafka_options(), **batching, max_block_ms=600_000)
-    random = np.random.default_rng(lists.start)
+    random = np.random.default_rng(partitions.start)
     contexts = [block.tobytes() for block in random.uniform(-1, 1, (500, K, DIM)).astype("<f4")]
     items = [block.tobytes() for block in random.integers(0, 10**6, (500, K))]
     taps = []
-    for number in lists:
+    for number in (number for number in range(lists) if number % PARTITIONS in partitions):
         at = START_MS + number * 1000 // RATE
         session = f"session-{number:09}"
         shown = Impression(
             f"list-{number:012}", session, "main", "user", at, items[number % 500], contexts[number * 7 % 500], K
         )
-        producer.send(topics.impressions, encode(shown), key=session.encode(), timestamp_ms=at)
-        if bad_every and number % bad_every == 0:
-            producer.send(topics.impressions, b"no Avro at all", key=session.encode(), timestamp_ms=at)
+        place = {"key": session.encode(), "partition": number % PARTITIONS, "timestamp_ms": at}
+        producer.send(topics.impressions, encode(shown), **place)
+        if bad_every and random.random() < 1 / bad_every:
+            producer.send(topics.impressions, b"no Avro at all", **place)
         for position in np.flatnonzero(random.random(K) < CLICKS / K) + 1:
             late = int(random.integers(500, 8000) if random.random() < 0.98 else random.integers(10_000, 18_000))
-            taps.append(Click(shown.impression_id, session, int(position), at + late))
-    for click in sorted(taps, key=lambda click: click.clicked_at_ms):
-        key = click.session_id.encode()
-        producer.send(topics.clicks, encode(click), key=key, timestamp_ms=click.clicked_at_ms)
+            tap = Click(shown.impression_id, session, int(position), at + late)
+            taps.append((tap, place | {"timestamp_ms": tap.clicked_at_ms}))
+    for click, place in sorted(taps, key=lambda tap: tap[0].clicked_at_ms):
+        producer.send(topics.clicks, encode(click), **place)
     producer.flush()
     producer.close()
 
@@ -171,10 +173,9 @@ def settings_of(bootstrap: str, prefix: str, **changes: Any) -> Settings:
 
 def filled(settings: Settings, lists: int, bad_every: int = 0, compression: str | None = None) -> Settings:
     """Write the logs, the same for every run."""
-    half = range(0, lists, max(lists // 2, 1))
-    parts = [range(start, min(start + lists // 2, lists)) for start in half]
+    halves = [range(PARTITIONS // 2), range(PARTITIONS // 2, PARTITIONS)]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.starmap(fill, [(settings, part, bad_every, compression) for part in parts])
+        pool.starmap(fill, [(settings, lists, half, bad_every, compression) for half in halves])
     return settings
 
 
@@ -209,11 +210,13 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int, compres
         for what in ("rate", "cpu_s", "memory_mb"):
             ratio = getattr(medians[ours], what) / getattr(medians[theirs], what)
             print(f"{ours}_{what}_times_{theirs} {ratio:.2f} ratio", flush=True)
-    good, bad = medians["ours-kafka-python"], medians["ours-kafka-python-1%-bad"]
-    print(f"rate_with_1%_bad_times_without {bad.rate / good.rate:.2f} ratio", flush=True)
+    turns = list(zip(runs["ours-kafka-python"], runs["ours-kafka-python-1%-bad"], strict=True))  # one after the other
+    for what in ("rate", "cpu_s"):
+        ratio = median(getattr(bad, what) / getattr(good, what) for good, bad in turns)
+        print(f"{what}_with_1%_bad_times_without {ratio:.2f} ratio", flush=True)
     fewer = min(lists, 20_000)
-    settings = settings_of(bootstrap, "frameworks-")
-    fill(settings, range(fewer))  # not compressed: what Faust reads with needs one more package for that
+    # not compressed: what Faust reads with needs one more package for that
+    settings = filled(settings_of(bootstrap, "frameworks-"), fewer)
     for framework in SCRIPTS:
         (folder / framework).mkdir()
         rate = framework_rate(framework, settings, folder / framework, fewer)

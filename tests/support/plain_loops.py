@@ -26,6 +26,7 @@ from streams.settings import Settings, Topics
 
 K, DIM = 12, 10
 HEADER = 10  # bytes before the Avro value
+BATCH_LISTS = 640  # of one record of samples: half of what a broker takes, as ours
 Rows = list[tuple[int, bytes]]  # time stamp and value of each record
 
 
@@ -112,7 +113,7 @@ def loop(
     read_click: Callable[[bytes], Click],
     send: Callable[[SampleBatch], None],
 ) -> Measured:
-    """Join and learn what comes, until so many lists have come."""
+    """Join and learn what comes, until so many lists have come and are learned."""
     topics, model = Topics.of(settings), settings.buckets["main"].model()
     shown: dict[str, Impression] = {}
     clicked: dict[str, list[int]] = {}
@@ -131,11 +132,11 @@ def loop(
             marks.append((time.monotonic(), done))
         closed = []
         for name, impression in shown.items():  # in the order of time
-            if impression.shown_at_ms + settings.wait_s * 1000 > clock:
+            if impression.shown_at_ms + settings.wait_s * 1000 > clock and done < lists:
                 break
             closed.append(name)
-        if closed:
-            batch = batch_of([shown.pop(name) for name in closed], clicked)
+        for start in range(0, len(closed), BATCH_LISTS):
+            batch = batch_of([shown.pop(name) for name in closed[start : start + BATCH_LISTS]], clicked)
             send(batch)
             model.learn(samples_of(batch))
         if done >= lists:
