@@ -97,7 +97,7 @@ def test_a_rollout_under_traffic_and_kills_has_no_gap_and_ends_as_a_replay(deplo
             jobs.start("learn")
             time.sleep(dice.uniform(0.1, 1.0))
         wait_until(lambda: rolled_out(watch, 3), timeout_s=60, jobs=jobs)
-        wait_until(lambda: watch.moved(before), timeout_s=30, jobs=jobs)
+        wait_until(lambda: watch.moved(before), timeout_s=60, jobs=jobs)
     finally:
         traffic.end()
         looks.end()

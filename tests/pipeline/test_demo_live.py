@@ -58,7 +58,7 @@ def test_ctrl_c_leaves_no_topics(kafka, tmp_path):
             wait_until(lambda: plays(kafka), timeout_s=90)
             os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
             assert demo.wait(60) != 0
-            wait_until(lambda: demo_topics(kafka) == [], timeout_s=10)  # a broker deletes in its own time
+            wait_until(lambda: demo_topics(kafka) == [], timeout_s=60)  # a broker deletes in its own time
         finally:
             demo.kill()
 

@@ -193,7 +193,7 @@ def settle(ports: list[int], jobs: Jobs, written: int) -> dict[str, Metric]:
             and total(found, "glimpse_ranker_offset") == newest
         )
 
-    wait_until(done, timeout_s=30, jobs=jobs)
+    wait_until(done, timeout_s=60, jobs=jobs)
     return found
 
 

@@ -69,14 +69,14 @@ def visit(events, ranker, jobs, session):
         np.arange(12), contexts[rows], session_id=session, bucket="main", user_id="u", ranked_by=ranker.version
     )
     events.click(shown, 2, session_id=session)
-    wait_until(lambda: ranker.snapshot.rounds > rounds, timeout_s=30, jobs=jobs)
+    wait_until(lambda: ranker.snapshot.rounds > rounds, timeout_s=60, jobs=jobs)
     ranker.rank(contexts, size=12)
 
 
 def asked(folder, question):
     """What the two jobs answer to a question about the files that they touched since the last one."""
     (folder / question).touch()
-    wait_until(lambda: len(list(folder.glob(f"answer-{question}-*"))) == 2, timeout_s=10)
+    wait_until(lambda: len(list(folder.glob(f"answer-{question}-*"))) == 2, timeout_s=60)
     return {line for answer in folder.glob(f"answer-{question}-*") for line in answer.read_text().split()}
 
 

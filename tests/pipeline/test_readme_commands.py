@@ -73,7 +73,7 @@ def test_the_readmes_commands_do_what_it_says(place):
                 time.sleep(3)
                 assert running[-1].poll() is None, line
                 if command.startswith("traffic"):
-                    wait_until((folder / "shop.npz").exists, timeout_s=30)
+                    wait_until((folder / "shop.npz").exists, timeout_s=60)
                 if command.startswith("serve"):
                     assert running.pop(-2).wait(60) == 0  # users came, and went
                 continue

@@ -221,7 +221,7 @@ def test_a_wave_is_taken_back_and_the_ledger_tells_whether_it_is_learned(live, t
             reader.catch_up()
             return reader.snapshots["ubm"].sha256 == model.sha256() != wanted["ubm"]
 
-        wait_until(unlearned, timeout_s=40, jobs=jobs)
+        wait_until(unlearned, timeout_s=60, jobs=jobs)
     finally:
         jobs.close()
         reader.close()

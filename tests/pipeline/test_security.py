@@ -96,7 +96,7 @@ def reads_and_writes(settings: Settings) -> None:
     """Be a member of a group, and write in a transaction, as a join does."""
     broker, topics = open_broker(settings), Topics.of(settings)
     member = broker.group_consumer(f"{settings.kafka_username}-{settings.kafka_client}", topics.events)
-    wait_until(lambda: not member.poll(20) and member.assignment(), timeout_s=30, every_s=0)
+    wait_until(lambda: not member.poll(20) and member.assignment(), timeout_s=60, every_s=0)
     member.close()
     writer = broker.writer("writer", patience_ms=10_000)
     writer.begin()

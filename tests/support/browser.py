@@ -93,7 +93,7 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def wait(self, script: str, *, within_s: float = 15.0) -> Any:
+    def wait(self, script: str, *, within_s: float = 60.0) -> Any:
         """Return the value of an expression as soon as it is true; True for an element."""
         give_up_at = time.monotonic() + within_s
         while True:

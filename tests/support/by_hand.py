@@ -78,9 +78,9 @@ def denied(settings, kind, name, operation):
             return all(len(client.describe_acls(rule)[0]) == count for rule in rules)
 
         client.create_acls(rules)
-        wait_until(lambda: heard(1), timeout_s=30)
+        wait_until(lambda: heard(1), timeout_s=60)
         try:
             yield
         finally:
             client.delete_acls(rules)
-            wait_until(lambda: heard(0), timeout_s=30)
+            wait_until(lambda: heard(0), timeout_s=60)

@@ -81,7 +81,7 @@ def kill_in_pairs(jobs: Jobs, watch: Watch, *, rounds: int, quiet_s: float, seed
         for _ in range(rounds):
             for worker in list(jobs.running):
                 jobs.kill(worker)
-            wait_until(lambda: not watch.learned(), timeout_s=30)  # there is work, and nobody does it
+            wait_until(lambda: not watch.learned(), timeout_s=60)  # there is work, and nobody does it
             for _ in range(2):
                 time.sleep(dice.uniform(0, 5))
                 last = jobs.start("learn")
@@ -110,7 +110,7 @@ def sleep_and_wake(jobs: Jobs, watch: Watch, *, sleep_s: float) -> None:
         sleeper.send_signal(signal.SIGSTOP)
         try:
             before, wake_at = watch.look(), time.monotonic() + sleep_s
-            wait_until(lambda: not watch.learned(), timeout_s=30)  # there is work
+            wait_until(lambda: not watch.learned(), timeout_s=60)  # there is work
             wait_until(lambda: watch.moved(before), timeout_s=60)  # the other worker has taken over
             time.sleep(max(0.0, wake_at - time.monotonic()))
         finally:

@@ -39,7 +39,7 @@ def hold_transaction(settings_for, *, open_s: float) -> None:
 
     service.init_transactions()
     with joining(settings) as job:
-        wait_until(lambda: len(commits(settings)) == settings.partitions, timeout_s=30)
+        wait_until(lambda: len(commits(settings)) == settings.partitions, timeout_s=60)
         service.begin_transaction()
         for number in range(20):
             show(number, by=service)

@@ -32,7 +32,7 @@ def test_a_member_is_given_its_partitions_however_seldom_it_polls(settings_for, 
             seen.append(consumer.moved())
             return len(consumer.assignment()) == 4
 
-        wait_until(polled, timeout_s=15, every_s=0)
+        wait_until(polled, timeout_s=60, every_s=0)
         assert consumer.member() is not None
         assert any(seen)
         consumer.close()
@@ -42,7 +42,7 @@ def test_an_assignment_that_comes_between_two_polls_is_taken(settings_for, monke
     monkeypatch.setattr("streams.broker.kafka_consumer.JOINING_MS", 1)
     settings = settings_for(partitions=2, kafka_client="kafka-python")
     consumer = open_broker(settings).group_consumer("group", Topics.of(settings).events)
-    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 4, timeout_s=15, every_s=0.3)
+    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 4, timeout_s=60, every_s=0.3)
     assert consumer.member().generation_id == 1
     consumer.close()
 
@@ -54,10 +54,10 @@ def test_partitions_that_are_added_are_seen(settings_for, monkeypatch, client):
     settings = settings_for(partitions=1, kafka_client=client)
     topics = Topics.of(settings).events
     consumer = open_broker(settings).group_consumer("group", topics)
-    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 2, timeout_s=15, every_s=0.3)
+    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 2, timeout_s=60, every_s=0.3)
     with admin(settings) as client:
         client.create_partitions(dict.fromkeys(topics, 3))
-    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 6, timeout_s=15, every_s=0.3)
+    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 6, timeout_s=60, every_s=0.3)
     consumer.close()
 
 
@@ -89,12 +89,12 @@ def test_a_static_member_that_restarts_keeps_its_partitions_and_nobody_else_move
             one.poll(20)
         return len(first.assignment()) == len(other.assignment()) == 2
 
-    wait_until(shared, timeout_s=30, every_s=0)
+    wait_until(shared, timeout_s=60, every_s=0)
     kept = first.assignment()
     assert other.moved()
     first.close()
     again, began = member("one"), time.monotonic()
-    wait_until(lambda: again.poll(20) == other.poll(20) == {} and len(again.assignment()) > 0, timeout_s=30, every_s=0)
+    wait_until(lambda: again.poll(20) == other.poll(20) == {} and len(again.assignment()) > 0, timeout_s=60, every_s=0)
     assert time.monotonic() - began < SESSION_MS / 1000, "it came back before its session had ended"
     assert again.assignment() == kept
     assert not other.moved()
@@ -136,12 +136,12 @@ def test_the_same_is_true_of_kafka_python(settings_for):
         found[:] = first.standing(), other.standing()
         return None not in found and found[0][0] == found[1][0] and len(found[0][1]) == len(found[1][1]) == 2
 
-    wait_until(shared, timeout_s=30, every_s=0.02)
+    wait_until(shared, timeout_s=60, every_s=0.02)
     kept, others = found
     first.close()
     again = PollingMember(settings, "one")
-    wait_until(lambda: again.standing() == kept, timeout_s=30, every_s=0.02)
+    wait_until(lambda: again.standing() == kept, timeout_s=60, every_s=0.02)
     time.sleep(4)  # more than a heartbeat, by which the other one would be told of a rebalance
-    wait_until(lambda: (again.standing(), other.standing()) == (kept, others), timeout_s=30, every_s=0.02)
+    wait_until(lambda: (again.standing(), other.standing()) == (kept, others), timeout_s=60, every_s=0.02)
     again.close()
     other.close()

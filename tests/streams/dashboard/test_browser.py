@@ -81,7 +81,7 @@ def test_a_link_with_the_token_works_from_another_site_and_a_new_token_is_said(b
         browser.wait("document.querySelector('#notice').innerText.includes('token is no longer right')")
         assert browser.run(STATUS) == "✕ Not let in"
     with DashboardServer(shown, port=port, token="right"):
-        browser.wait(f"{STATUS} === '● Live'", within_s=20)
+        browser.wait(f"{STATUS} === '● Live'", within_s=60)
         assert browser.run("document.querySelector('#notice').hidden")
 
 

@@ -143,8 +143,8 @@ def test_50_buckets_and_64_partitions_stay_readable_and_cheap(browser, settings_
         browser.screen(1280, 900)
         browser.open(url)
         browser.wait("document.querySelectorAll('.card').length === 50")
-        browser.wait("document.querySelector('[data-bucket=b49] .lists').textContent.includes('200')", within_s=30)
-        browser.wait("document.querySelectorAll('[data-group=join] .tiles button').length === 128", within_s=30)
+        browser.wait("document.querySelector('[data-bucket=b49] .lists').textContent.includes('200')", within_s=60)
+        browser.wait("document.querySelectorAll('[data-group=join] .tiles button').length === 128", within_s=60)
         browser.wait("document.querySelectorAll('[data-group=learn] .tiles button').length === 64")
         updates = "Number(document.body.dataset.updates)"
         process, began, before = psutil.Process(server.pid), time.monotonic(), browser.run(updates)

@@ -11,7 +11,10 @@ from shown import CARD, CLICKED_ONCE, K, Writer, buckets, now_ms
 
 from streams.broker import create_topics
 from streams.dashboard.job import of_kafka
+from streams.dashboard.job.run import SLOWEST_LAG_S
 from streams.settings import Settings, Topics
+
+LAG_S = SLOWEST_LAG_S + 30  # the page asks for lag seldom when a look is dear, as all are on a busy machine
 
 
 def test_an_outage_is_shown_and_ends_by_itself(browser, new_broker, settings_for):
@@ -21,14 +24,14 @@ def test_an_outage_is_shown_and_ends_by_itself(browser, new_broker, settings_for
         browser.open(page.url)
         browser.wait("document.querySelector('#status').innerText.startsWith('● Live')")
         broker.kill()
-        browser.wait("!document.querySelector('#notice').hidden", within_s=25)
+        browser.wait("!document.querySelector('#notice').hidden", within_s=60)
         assert "cannot be read" in browser.text("#notice")
         assert browser.text("#status") == "✕ Log away"
         broker.start()
         writer = Writer(settings)
         writer.lists("b00", CLICKED_ONCE, now_ms() - 1_000)
         writer.done()
-        browser.wait(f"{CARD.format('b00')}.includes('4 lists')", within_s=40)
+        browser.wait(f"{CARD.format('b00')}.includes('4 lists')", within_s=60)
         assert browser.run("document.querySelector('#notice').hidden")
 
 
@@ -38,7 +41,7 @@ def test_missing_topics_are_named_and_found_when_they_come(browser, settings_for
         browser.open(page.url)
         browser.wait("document.querySelector('#notice').innerText.includes('glimpse topics')")
         create_topics(settings)
-        browser.wait("document.querySelector('#notice').hidden", within_s=20)
+        browser.wait("document.querySelector('#notice').hidden", within_s=60)
 
 
 def test_a_refused_topic_is_named_the_others_go_on_and_rights_are_noticed(browser, settings_for, strict_broker):
@@ -50,7 +53,7 @@ def test_a_refused_topic_is_named_the_others_go_on_and_rights_are_noticed(browse
         browser.screen(1280, 900)
         browser.open(page.url)
         browser.wait(f"{CARD.format('b00')}.includes('4 lists')")
-        browser.wait("document.querySelector('[data-group=learn]')", within_s=40)
+        browser.wait("document.querySelector('[data-group=learn]')", within_s=60)
         with ExitStack() as rights:
             rights.enter_context(denied(settings, ResourceType.TOPIC, names.dead_letters, ACLOperation.DESCRIBE))
             rights.enter_context(denied(settings, ResourceType.TOPIC, names.samples, ACLOperation.READ))
@@ -63,11 +66,11 @@ def test_a_refused_topic_is_named_the_others_go_on_and_rights_are_noticed(browse
             before = browser.run("document.body.dataset.updates")
             browser.wait(f"Number(document.body.dataset.updates) > {before} + 1")  # alive, with what may be read
             refused = "does not let this user look: .*no READ or no DESCRIBE on"
-            browser.wait(f"document.querySelector('#lag-trouble').innerText.match(/{refused}/)", within_s=40)
+            browser.wait(f"document.querySelector('#lag-trouble').innerText.match(/{refused}/)", within_s=LAG_S)
             assert "4 lists" in browser.run(CARD.format("b00"))
-        browser.wait("document.querySelector('#status').innerText.startsWith('● Live')", within_s=40)
+        browser.wait("document.querySelector('#status').innerText.startsWith('● Live')", within_s=60)
         browser.wait(f"{CARD.format('b00')}.includes('9 lists')")  # each once, those of the dark time too
-        browser.wait("document.querySelector('#lag-trouble').hidden", within_s=60)
+        browser.wait("document.querySelector('#lag-trouble').hidden", within_s=LAG_S)
         assert browser.run("document.querySelector('#notice').hidden")
 
 
@@ -81,7 +84,7 @@ def test_garbage_in_a_commit_is_shown_and_forgotten_when_it_is_gone(browser, set
     with of_kafka(settings) as page:
         browser.screen(1280, 900)
         browser.open(page.url)
-        browser.wait(f"{why}.includes('<img src=x') && {why}.includes(\"not the join's notes\")", within_s=30)
+        browser.wait(f"{why}.includes('<img src=x') && {why}.includes(\"not the join's notes\")", within_s=LAG_S)
         assert settings.topic_prefix not in browser.text("#lag")
         join_commit(settings, position=0)
-        browser.wait(f"{row}.includes('OK') && !{why}.includes('<img')", within_s=60)
+        browser.wait(f"{row}.includes('OK') && !{why}.includes('<img')", within_s=LAG_S)

@@ -47,7 +47,7 @@ def test_without_a_word_where_a_join_that_never_began_does_not_guess(settings, n
         pytest.raises(JoinRefused, match=r"never began.*--from earliest.*--from latest loses"),
         joining(settings, start=None) as job,
     ):
-        wait_until(job.stopping.is_set, timeout_s=20)
+        wait_until(job.stopping.is_set, timeout_s=60)
     with pytest.raises(JoinRefused, match="wanted earliest, latest or a time"):
         joining(settings, start="yesterday").__enter__()
     with pytest.raises(JoinRefused, match="say with --from where"):
@@ -58,7 +58,7 @@ def test_from_acts_once_and_added_partitions_begin_at_their_beginning(settings, 
     first = events(300, seed=1)
     load(settings, *first)
     with joining(settings, start="earliest"):
-        wait_until(lambda: len(commits(settings)) == 2, timeout_s=30)
+        wait_until(lambda: len(commits(settings)) == 2, timeout_s=60)
     second = events(300, seed=2, old_s=3_500)
     load(settings, *second)
     topics = Topics.of(settings)
@@ -144,7 +144,7 @@ def test_topics_made_anew_under_the_same_name_are_refused_until_somebody_says(se
     def make_anew():
         with admin(settings) as client:
             client.delete_topics(list(topics.events))
-            wait_until(lambda: not {*topics.events} & {*client.list_topics()}, timeout_s=20)
+            wait_until(lambda: not {*topics.events} & {*client.list_topics()}, timeout_s=60)
         create_topics(settings)
 
     with joining(settings):

@@ -176,7 +176,7 @@ def test_the_real_jobs_are_measured_where_they_are(settings_for, tmp_path):
             for process in (join, learn):
                 process.send_signal(signal.SIGSTOP)
             show(10)
-            wait_until(lambda: read()[0].verdict is Verdict.STOP, timeout_s=30)
+            wait_until(lambda: read()[0].verdict is Verdict.STOP, timeout_s=60)
             assert read()[0].lag == 10
             for process in (join, learn):
                 process.send_signal(signal.SIGCONT)

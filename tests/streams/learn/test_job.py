@@ -59,7 +59,7 @@ def test_samples_become_snapshots_bit_by_bit_and_aborted_ones_never(started):
     for _ in range(5):
         writer.write()
         writer.write(commit=False)
-    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     for name, snapshot in reader.snapshots.items():
         model = restore_model(settings.buckets[name], snapshot)
         np.testing.assert_array_equal(snapshot.theta_array, model.theta)
@@ -76,18 +76,18 @@ def test_two_workers_share_and_take_over(started):
     settings, writer, jobs, reader = started()
     first = jobs.start("learn")
     writer.write()
-    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     second = jobs.start("learn")
-    wait_until(lambda: "is restored" in log_of(second, jobs), timeout_s=30, jobs=jobs)
+    wait_until(lambda: "is restored" in log_of(second, jobs), timeout_s=60, jobs=jobs)
     for _ in range(10):
         writer.write(lists=5)
-    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     restored = [line.split()[5] for line in log_of(first, jobs).splitlines() if "is restored" in line]
     assert sorted(restored) == ["0", "1", "2", "3"], "what stays is not restored again"
     assert jobs.terminate(first, timeout_s=10) == 0
     for _ in range(10):
         writer.write(lists=5)
-    wait_until(lambda: learned(reader, writer), timeout_s=40, jobs=jobs)
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     assert jobs.terminate(second, timeout_s=10) == 0
     versions = {}
     for record in committed(settings, Topics.of(settings).parameters):
@@ -109,7 +109,7 @@ def test_poison_becomes_dead_letters_and_the_stream_goes_on(started):
         writer.write_raw("ubm", raw)
     writer.write()
     jobs.start("learn")
-    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     letters = [decode(record.value, DeadLetter) for record in committed(settings, Topics.of(settings).dead_letters)]
     assert [letter.value for letter in sorted(letters, key=lambda letter: letter.offset)] == poison
     assert {(letter.topic, letter.partition) for letter in letters} == {
@@ -122,7 +122,7 @@ def test_a_changed_bucket_is_held_alone_and_alone_in_the_settings_refused_in_one
     settings, writer, jobs, reader = started(partitions=1)
     worker = jobs.start("learn")
     writer.write()
-    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     assert jobs.terminate(worker, timeout_s=10) == 0
 
     changed = {"full": replace(settings.buckets["full"], ridge=9.0)}
@@ -141,7 +141,7 @@ def test_a_changed_bucket_is_held_alone_and_alone_in_the_settings_refused_in_one
     held = {**writer.hashes(), "full": before}
     try:
         worker = other.start("learn")
-        wait_until(lambda: hashes(reader) == held, timeout_s=30, jobs=other)
+        wait_until(lambda: hashes(reader) == held, timeout_s=60, jobs=other)
         assert said in other.printed()
         assert other.terminate(worker, timeout_s=10) == 0
     finally:
@@ -156,7 +156,7 @@ def test_a_changed_bucket_is_held_alone_and_alone_in_the_settings_refused_in_one
         for samples in writer.samples["full"]:
             fresh.learn(samples)
         writer.models["full"] = fresh
-        wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=again)
+        wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=again)
         assert reader.snapshots["full"].epoch == 2
     finally:
         again.close()
@@ -190,8 +190,8 @@ def test_health_pages(started, tmp_path):
     try:
         jobs.start("learn")
         writer.write()
-        wait_until(lambda: page("/readyz") == (200, "ok\n"), timeout_s=30, jobs=jobs)
-        wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+        wait_until(lambda: page("/readyz") == (200, "ok\n"), timeout_s=60, jobs=jobs)
+        wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
         assert page("/livez") == (200, "ok\n")
         with ExitStack() as held:  # connections that are held open are such as Kafka cannot have
             for _ in range(300):
@@ -222,7 +222,7 @@ def test_samples_that_are_deleted_before_they_are_learned_are_told_and_learning_
     )
     worker = jobs.start("learn")
     writer.write()
-    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     before = reader.progress[0].next_offset
     kept = writer.models["main"].state()
     worker.send_signal(signal.SIGSTOP)
@@ -237,7 +237,7 @@ def test_samples_that_are_deleted_before_they_are_learned_are_told_and_learning_
         worker.send_signal(signal.SIGCONT)
     writer.models["main"].restore(kept)
     writer.write()
-    wait_until(lambda: learned(reader, writer), timeout_s=40, jobs=jobs)
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     assert f"offsets {before} to {end} were deleted before they were learned" in log_of(worker, jobs)
 
 
@@ -252,6 +252,6 @@ def test_the_faust_command_runs_the_same_app(started, tmp_path):
             command, cwd=tmp_path, env={**os.environ, "GLIMPSE_CONFIG": str(jobs.toml)}, stdout=log, stderr=log
         )
     jobs.running.append(worker)
-    wait_until(lambda: learned(reader, writer), timeout_s=30, jobs=jobs)
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     assert jobs.terminate(worker, timeout_s=10) == 0
     assert not list(tmp_path.glob("*-data"))  # no tables, so no folders for them

@@ -56,7 +56,7 @@ def test_a_client_that_says_nothing_holds_nobody_back():
             assert get(f"{health.url}/livez") == (200, "ok\n")
             started = time.monotonic()
             health.stop()
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < 4
         with pytest.raises(OSError):
             socket.create_connection((health.host, health.port), timeout=1)
 
