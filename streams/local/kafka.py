@@ -19,7 +19,9 @@ from streams.broker import admin_client
 from streams.local.server import LocalServer, LocalServerError, free_port, listening
 from streams.settings import Settings
 
-VERSION = "4.3.1"
+# Not 4.3.0 or 4.3.1, which lose the ends of transactions (KAFKA-20734; tests/streams/local/test_transaction_ends.py).
+VERSION = "4.2.1"
+UNNOTED = "4.3.1"  # what made the folders that do not tell
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>glimpse</groupId><artifactId>broker</artifactId><version>1</version><packaging>pom</packaging>
@@ -67,9 +69,7 @@ class LocalKafka(LocalServer):
             "broker.session.timeout.ms": "3000",  # a killed broker is let in again only after its old session ended
             "broker.heartbeat.interval.ms": "500",
             "group.min.session.timeout.ms": "1000",
-            # An orderly stop would first take the leader from every partition, and Kafka 4.3 then ends a transaction
-            # without its markers (it takes a partition without a leader for deleted): its records stay hidden for ever.
-            "controlled.shutdown.enable": "false",
+            "controlled.shutdown.enable": "false",  # there is no other broker to hand its partitions to
             "log.cleaner.dedupe.buffer.size": str(8 << 20),  # 128 MiB of the heap otherwise
             "num.network.threads": "2",
             "num.io.threads": "4",
@@ -107,7 +107,16 @@ class LocalKafka(LocalServer):
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.config.items()))
-        if not (self.folder / "data" / "meta.properties").exists():
+        made_by = self.folder / "kafka.version"
+        if (self.folder / "data" / "meta.properties").exists():
+            found = made_by.read_text() if made_by.exists() else UNNOTED
+            if numbers(found) > numbers(VERSION):
+                raise LocalServerError(
+                    f"{self.folder} was made by Kafka {found}, and {VERSION}, which is run now, cannot read it; "
+                    "begin anew, without its topics: glimpse down --delete, or remove the folder"
+                )
+        else:
+            made_by.write_text(VERSION)
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             # a leading dash would be read as an option
             run([*self._java(), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties)])
@@ -124,6 +133,15 @@ class LocalKafka(LocalServer):
             "-cp",
             f"{folder}/*",
         ]
+
+
+def numbers(version: str) -> list[int]:
+    """Return a version's numbers, which are in its order.
+
+    >>> numbers("4.10.0") > numbers("4.9.1")
+    True
+    """
+    return [int(part) for part in version.split(".")]
 
 
 def jars() -> Path:

@@ -118,10 +118,20 @@ def test_jars_are_fetched_once_by_whoever_is_first(programs, monkeypatch, tmp_pa
     for thread in threads:
         thread.join()
     assert found[0] == found[1]
-    assert (found[0] / "kafka_2.13-4.3.1.jar").exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kafka-4.3.1", "kafka.lock"]
+    assert (found[0] / "kafka_2.13-4.2.1.jar").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kafka-4.2.1", "kafka.lock"]
     monkeypatch.setenv("PATH", "")  # from now on nothing can be fetched, nor needs to be
     assert jars() == found[0]
+
+
+def test_data_of_a_newer_kafka_are_refused_with_the_way_out(programs, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").touch()
+    with pytest.raises(LocalServerError, match=r"made by Kafka 4\.3\.1, and 4\.2\.1, .* glimpse down --delete"):
+        LocalKafka(tmp_path).start()
+    (tmp_path / "kafka.version").write_text("4.10.0")
+    with pytest.raises(LocalServerError, match=r"made by Kafka 4\.10\.0, and"):
+        LocalKafka(tmp_path).start()
 
 
 def test_free_ports_lie_below_those_of_outgoing_connections():
