@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import NoOffsetForPartitionError
+from kafka.errors import KafkaTimeoutError, NoOffsetForPartitionError, UnstableOffsetCommitError
 
 from streams.broker.clients import consumer, end_joining, hand_out_parked, keep_assignment
 from streams.broker.lean_records import read_lean
@@ -67,13 +67,32 @@ class KafkaLogConsumer:
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         """Return what the group that was named has committed, waiting for transactions that are still under way."""
         wanted = list(places)
-        # all in one request; the public way asks for one partition at a time
-        found = self._consumer._coordinator.fetch_committed_offsets(wanted, timeout_ms=COMMITTED_MS) if wanted else {}
+        found = self._fetch_committed(wanted) if wanted else {}
         entries = {place: found.get(place) for place in wanted}
         return {  # without the zero that confluent-kafka ends metadata with
             place: GroupOffset(entry.offset, entry.metadata.rstrip("\0")) if entry else None
             for place, entry in entries.items()
         }
+
+    def _fetch_committed(self, places: list[TopicPartition]) -> Mapping[TopicPartition, Any]:
+        coordinator = self._consumer._coordinator
+        try:  # all in one request; the public way asks for one partition at a time
+            found: Mapping[TopicPartition, Any] = coordinator.fetch_committed_offsets(places, timeout_ms=COMMITTED_MS)
+        except KafkaTimeoutError:  # which does not say why: ask once more
+            try:
+                found = coordinator._net.run(self._ask_committed, places)
+            except UnstableOffsetCommitError as error:
+                raise UnstableOffsetCommitError(
+                    f"a transaction has held the group's offsets back for {COMMITTED_MS / 1000:g} s. If this is said"
+                    " again and again, the broker has lost its end, as Kafka 4.3.0 and 4.3.1 may; for the way out, with"
+                    " kafka-transactions.sh find-hanging, look for KAFKA-20734 in ARCHITECTURE.md"
+                ) from error
+        return found
+
+    async def _ask_committed(self, places: list[TopicPartition]) -> Any:
+        coordinator = self._consumer._coordinator
+        asked = coordinator._manager.call_soon(coordinator._send_offset_fetch_request, places)
+        return await coordinator._manager.wait_for(asked, ANSWER_MS)
 
     def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int | None]:
         """Return the first offset of each log whose time stamp is not before ``time_ms``, or None."""

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from jobs import wait_until
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import UnstableOffsetCommitError
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker import GroupOffset, admin, open_broker
+from streams.broker import GroupOffset, admin, open_broker, transactional
 from streams.broker.kafka_consumer import SESSION_MS
 from streams.settings import Topics
 
@@ -73,6 +74,24 @@ def test_commits_of_another_client_are_read_to_their_end_and_no_further(settings
     member = open_broker(settings).group_consumer("mixed", topics)
     assert member.committed(places) == wanted
     member.close()
+
+
+@CLIENTS
+def test_offsets_that_a_transaction_holds_back_are_told_as_that_with_the_way_out(settings_for, monkeypatch, client):
+    monkeypatch.setattr("streams.broker.kafka_consumer.COMMITTED_MS", 1_000)
+    settings = settings_for(partitions=1, kafka_client=client)
+    places = [TopicPartition(topic, 0) for topic in Topics.of(settings).events]
+    consumer = open_broker(settings).group_consumer("group", Topics.of(settings).events)
+    holder = transactional(settings, "holder", transaction_timeout_ms=600_000)
+    holder.init_transactions()
+    holder.begin_transaction()
+    holder.send_offsets_to_transaction({places[0]: OffsetAndMetadata(7, "", -1)}, f"{settings.topic_prefix}group")
+    with pytest.raises(UnstableOffsetCommitError, match=r"held the group's offsets back for 1 s.* find-hanging"):
+        consumer.committed(places)
+    holder.commit_transaction()
+    assert consumer.committed(places)[places[0]] == GroupOffset(7, "")
+    consumer.close()
+    holder.close(1)
 
 
 def test_a_static_member_that_restarts_keeps_its_partitions_and_nobody_else_moves(settings_for):
