@@ -124,15 +124,16 @@ def run_demo(
     stage = EMBEDDED if kafka is None else LIVE
     settings = stage.settings(alpha, kafka or Settings())
     crowd = Crowd(seed, settings.buckets)
-    logs = first_day(seed)
-    console.print(day_one_table(logs))
-    console.print(COMMANDS, highlight=False)
-    console.print("\nThe closed loop: from here on each bandit learns from the lists that it shows itself.")
-    console.print(
-        f"{lists:,} lists of 10 out of 2,000 candidates, for users in {len(settings.buckets)} buckets; α = {alpha}, "
-        f"seed {seed}.\nClicks come late, twice and out of order; every bucket learns only from its own users.\n"
-    )
-    with LiveLoop(settings) if kafka else embedded(out / "log", settings) as loop:
+    with LiveLoop(settings) if kafka else embedded(out / "log", settings) as loop:  # first, as it may be refused
+        logs = first_day(seed)
+        console.print(day_one_table(logs))
+        console.print(COMMANDS, highlight=False)
+        console.print("\nThe closed loop: from here on each bandit learns from the lists that it shows itself.")
+        console.print(
+            f"{lists:,} lists of 10 out of 2,000 candidates, for users in {len(settings.buckets)} buckets; "
+            f"α = {alpha}, seed {seed}.\n"
+            "Clicks come late, twice and out of order; every bucket learns only from its own users.\n"
+        )
         with ProgressView(lists, console) as view:
             visits = play(loop, crowd, stage, settings.buckets, lists=lists, view=view)
         rankers = {name: loop.ranker(name) for name in settings.buckets}

@@ -191,7 +191,7 @@ def test_a_wave_is_taken_back_and_the_ledger_tells_whether_it_is_learned(live, t
 
     def glimpse(*words: str) -> subprocess.CompletedProcess[str]:
         command = [GLIMPSE, *words, "--config", str(toml)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
 
     books = glimpse("ledger")
     assert (books.returncode, books.stderr) == (0, ""), books.stdout + books.stderr

@@ -48,7 +48,7 @@ def glimpse(*words: str, folder: Path, **environ: str) -> subprocess.CompletedPr
         env=clean | {"PYTHONPATH": str(Path(__file__).parents[3]), "COLUMNS": "200"} | environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
 

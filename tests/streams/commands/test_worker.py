@@ -63,7 +63,7 @@ ENDS = {
 @pytest.mark.parametrize("code, wanted", ENDS.values(), ids=ENDS)
 def test_when_one_ends_all_end_and_the_code_says_so(tmp_path, code, wanted):
     process = supervisor(tmp_path, POLITE, code)
-    _, words = process.communicate(timeout=20)
+    _, words = process.communicate(timeout=120)
     assert process.returncode == wanted
     assert "glimpse: 1 ended with code" in words
 

@@ -253,15 +253,16 @@ def test_what_the_broker_refuses_is_told_at_the_next_call(settings_for):
 def test_a_silent_broker_is_told_and_gets_the_events_when_it_wakes(settings_for, new_broker):
     broker = new_broker()
     settings = settings_for(kafka=broker.bootstrap)
-    with EventWriter(settings, timeout_s=1) as events:
+    with EventWriter(settings) as events:
         events.click("i1", 1, session_id="s1")
         events.flush()
         broker.pause()
+        events.timeout_s = 1
         events.click("i1", 2, session_id="s1")
         with pytest.raises(DeliveryError, match="not delivered within 1 s"):
             events.flush()
         broker.resume()
-        events.timeout_s = 20
+        events.timeout_s = 60
     found = [event.position for *_, event in read_all(settings, Topics.of(settings).clicks)]
     assert found == [1, 2]
 

@@ -92,7 +92,7 @@ def test_the_command_says_in_one_line_that_nobody_answers(settings_for, strict_b
         try:
             with pytest.raises(LagError, match=r"^Kafka at 127.0.0.1:\d+ does not answer: [^\n]*$"):
                 reader.read()
-            out, err = asking.communicate(timeout=30)
+            out, err = asking.communicate(timeout=120)
         finally:
             asking.kill()
             strict_broker.resume()
