@@ -20,7 +20,7 @@ from streams.lag.job import LagReader
 from streams.lag.job.reader import LagError
 from streams.lag.job.view import looks
 from streams.lag.verdict import Verdict
-from streams.local.kafka import LocalKafka
+from streams.local.kafka import VERSION, LocalKafka
 from streams.local.server import free_port
 from streams.settings import Settings, Topics
 
@@ -140,6 +140,7 @@ def test_the_first_look_at_a_new_broker_and_at_a_partition_without_a_leader(sett
     cluster = [line for line in known if line.startswith(("version", "cluster.id"))]
     (tmp_path / "second" / "data").mkdir(parents=True)
     (tmp_path / "second" / "data" / "meta.properties").write_text("\n".join([*cluster, "node.id=2"]))
+    (tmp_path / "second" / "kafka.version").write_text(VERSION)
     second.start()
     try:
         settings = Settings(kafka=first.bootstrap, topic_prefix="two-", partitions=2)
