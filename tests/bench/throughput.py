@@ -3,7 +3,7 @@
 K = 12, d = 10, four partitions, 0.4 clicks a list, wait and lateness 10 s, exactly once. The logs are written first,
 then read as fast as they can be. Prints medians as `name value unit`: impressions a second, CPU and memory of all
 processes, ratios. `python tests/bench/throughput.py [LISTS [ALTERNATIONS [COMPRESSION]]]`: lz4, zstd or none, of the
-events on the wire.
+events on the wire; without alternations a killed join is restarted, and nothing else is measured.
 """
 
 from __future__ import annotations
@@ -114,8 +114,11 @@ def learned(parameters: KafkaParameters) -> int:
     return sum(snapshot.rounds for snapshot in parameters.snapshots.values())
 
 
-def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float]:
-    """Return the memory of an open list in bytes, and the seconds a killed join takes to be ready with all of them."""
+def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float, float]:
+    """Return the bytes of an open list, and the seconds until a killed join is ready, of all and since assigned.
+
+    What it reads is assigned once it says from where it goes on.
+    """
     jobs = Jobs(settings, folder)
     try:
         first = jobs.start("join", "--from", "earliest")
@@ -126,9 +129,11 @@ def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float]
         full = psutil.Process(first.pid).memory_info().rss
         jobs.kill(first)
         started = time.monotonic()
-        jobs.start("join")
+        printed = jobs.logs[jobs.start("join").pid]
+        wait_until(lambda: "after rereading" in printed.read_text(), timeout_s=120, jobs=jobs, every_s=0.05)
+        assigned = time.monotonic()
         wait_until(lambda: ready(settings.join_web_port), timeout_s=120, jobs=jobs, every_s=0.05)
-        return (full - empty) / lists, time.monotonic() - started
+        return (full - empty) / lists, time.monotonic() - started, time.monotonic() - assigned
     finally:
         jobs.close()
 
@@ -148,7 +153,9 @@ def main(lists: int, alternations: int, compression: str | None) -> None:
         broker = LocalKafka(folder / "kafka", heap_mb=1024)
         broker.start()
         try:
-            compare(broker.bootstrap, folder, lists, alternations, compression)
+            if alternations:
+                compare(broker.bootstrap, folder, lists, alternations, compression)
+            restarts(broker.bootstrap, folder, lists)
         finally:
             broker.stop()
 
@@ -222,13 +229,19 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int, compres
         rate = framework_rate(framework, settings, folder / framework, fewer)
         none = f"# {framework} is not installed: pip install {framework}"
         print(none if rate is None else f"plain_{framework}_join {rate:.3g} impressions/s", flush=True)
-    for name in (None, "join-1"):
-        prefix = f"open-{name}-"
-        settings = filled(settings_of(bootstrap, prefix, wait_s=86_000.0, group_instance_id=name), lists)
+
+
+def restarts(bootstrap: str, folder: Path, lists: int) -> None:
+    """Kill and restart joins with open lists: one that the group has to give up first, and static members."""
+    for client, name in (("kafka-python", None), ("kafka-python", "join-1"), ("confluent", "join-1")):
+        prefix = f"open-{client}-{name}-"
+        settings = settings_of(bootstrap, prefix, wait_s=86_000.0, group_instance_id=name, kafka_client=client)
         (folder / prefix).mkdir()
-        memory, seconds = restart(settings, folder / prefix, lists)
-        print(f"join_process_growth {memory:.0f} B/open list")
-        print(f"restart_with_open_lists{'_as_static_member' if name else ''} {seconds:.3g} s/{lists}", flush=True)
+        memory, seconds, assigned = restart(filled(settings, lists), folder / prefix, lists)
+        who = f"{client}_static_member" if name else client
+        print(f"join_process_growth_{client} {memory:.0f} B/open list")
+        print(f"restart_with_open_lists_{who} {seconds:.3g} s/{lists}")
+        print(f"restart_with_open_lists_{who}_since_assigned {assigned:.3g} s/{lists}", flush=True)
 
 
 if __name__ == "__main__":
