@@ -8,6 +8,7 @@ items and features in the place of `Catalogue`; the rest is what a service needs
 """
 
 import argparse
+import sys
 import time
 import uuid
 from collections import defaultdict
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.client import EventWriter
+from streams.client import DeliveryError, EventWriter
 from streams.ranker import Ranker, SnapshotMissing
 from streams.settings import Settings, load
 from streams.split import Split
@@ -130,4 +131,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except DeliveryError as error:  # no Kafka, or no topics: it says what to do
+        sys.exit(str(error))
