@@ -16,7 +16,7 @@ from streams.drill.job.servers import servers_as_set
 from streams.settings import Settings
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(800)
 def test_a_kill_of_each_job_gives_the_same_bits_and_leaves_nothing_behind(kafka, redis_url, tmp_path):
     environ = {**os.environ, "GLIMPSE_KAFKA": kafka, "GLIMPSE_REDIS": redis_url}
     words = "drill --kafka --faults 2 --seconds 2 --workers 1 --kind kill-join --kind kill-learn"

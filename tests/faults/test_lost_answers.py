@@ -11,7 +11,7 @@ from streams.local.server import free_port
 
 
 @pytest.mark.parametrize("client", ["kafka-python", "confluent"])
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(800)
 def test_a_commit_that_got_lost_is_found_or_sent_again_without_rereading(new_broker, settings_for, caplog, client):
     proxy = LossyProxy(target=free_port())
     new_broker({"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}, port=proxy.target)

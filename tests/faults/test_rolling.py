@@ -5,7 +5,7 @@ from kills import COMMANDS
 from rolling import rolling, stop_at_any_time
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(800)
 def test_one_worker_becomes_three_and_one_again(settings_for, tmp_path):
     with rolling(settings_for, tmp_path, lists=12_000, load_s=45.0) as workers:
         workers.start(1)

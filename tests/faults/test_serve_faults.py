@@ -7,6 +7,7 @@ from ranking import Client, logged, serving, write_npz
 from sample_batches import make_batch
 
 from schemas.codec import encode
+from schemas.records import Click
 from streams.broker import catalogue_topic, create_topics, producer, topic_specs
 from streams.events.job import queue as queue_of_events
 from streams.parameters import take_snapshot
@@ -68,6 +69,22 @@ def test_events_wait_for_a_broker_that_is_away_and_reach_it_once_it_is_back(new_
         another = write_npz(tmp_path / "another.npz", seed=1)
         write_lines(settings, another)
         until(lambda: server.service.models.catalogue.version == read_catalogue(another).version)
+
+
+def test_the_last_event_is_sent_again_though_no_other_comes(new_broker, monkeypatch):
+    monkeypatch.setattr(queue_of_events, "GIVE_UP_MS", 3000)
+    broker = new_broker()
+    settings = Settings(kafka=broker.bootstrap, buckets={"main": BUCKET})
+    create_topics(settings)
+    queue = queue_of_events.EventQueue(settings)
+    queue.offer([Click("i1", "s1", 1, 5)])
+    until(lambda: queue.delivered == 1)
+    broker.kill()
+    queue.offer([Click("i1", "s1", 2, 5)])
+    until(lambda: not queue.connected)
+    broker.start()
+    until(lambda: queue.delivered == 2)
+    queue.close()
 
 
 def snapshot(offset, bucket=BUCKET):

@@ -52,7 +52,7 @@ def place(tmp_path, kafka, redis_url):
     return tmp_path, environ
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(800)
 def test_the_readmes_commands_do_what_it_says(place):
     folder, environ = place
     running, port = [], free_port()
@@ -77,7 +77,7 @@ def test_the_readmes_commands_do_what_it_says(place):
                 if command.startswith("serve"):
                     assert running.pop(-2).wait(60) == 0  # users came, and went
                 continue
-            done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, timeout=300)
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
             if command.startswith("produce"):
                 settings = load(folder / "glimpse.toml", environ)

@@ -115,6 +115,7 @@ class EventQueue:
                 self._closing.wait(AGAIN_S)
                 continue
             self.connected = True
+            self._news.set()  # what came back from the producer before
             while self.connected and not self._closing.is_set():
                 self._news.wait()
                 self._news.clear()

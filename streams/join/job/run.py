@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 OVERHEAD_BYTES = 260  # of a list, beside its positions: id, dictionary entry and the columns of whole lists
 REREAD_RATE = 40_000  # impressions a second
 GARBAGE_EVERY = 100_000  # new objects; with Python's own 700 a fifth of the time goes into looking for garbage
+GARBAGE_S = 30.0  # where so many objects take hours; answers of the broker lie in cycles, each of few large ones
 LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
 
 
@@ -40,11 +41,18 @@ def run_join(settings: Settings, *, start: str | None = None, anew: bool = False
     log.info(costs(settings))
     gc.freeze()  # what is there now stays; and of the records of a poll hardly one is ever part of a cycle
     gc.set_threshold(GARBAGE_EVERY)
+    threading.Thread(target=collect_garbage, args=(job.stopping,), daemon=True).start()
     watch, host, port = job.watch, settings.web_host, settings.join_web_port
     with Health(live=watch.live, ready=watch.ready, metrics=watch.metrics, host=host, port=port) as health:
         log.info("health and metrics on %s", health.url)
         job.run()
     return 0
+
+
+def collect_garbage(stopping: threading.Event) -> None:
+    """Look for garbage now and then, until the job stops."""
+    while not stopping.wait(GARBAGE_S):
+        gc.collect()
 
 
 def costs(settings: Settings) -> str:
