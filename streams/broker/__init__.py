@@ -2,7 +2,7 @@
 
 from streams.broker.clients import admin, admin_client, consumer, producer, transactional
 from streams.broker.job_log import log_of_job
-from streams.broker.job_memory import JobMemory
+from streams.broker.job_memory import JobMemory, give_memory_back
 from streams.broker.kafka_broker import KafkaBroker, KafkaWriter, await_sent, was_fenced
 from streams.broker.open_broker import ConfluentBroker, open_broker
 from streams.broker.port import (
@@ -51,6 +51,7 @@ __all__ = [
     "delete_topics",
     "describe_topics",
     "fix_topics",
+    "give_memory_back",
     "log_of_job",
     "open_broker",
     "partition_of",

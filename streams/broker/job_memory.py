@@ -6,6 +6,14 @@ import ctypes
 import gc
 
 
+def give_memory_back() -> None:
+    """Give memory that was freed, and stayed with Python or the C library, back to the system."""
+    gc.collect()  # answers of the broker lie in cycles, each of megabytes and of few objects
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc; others have their own ways
+    if trim is not None:
+        trim(0)
+
+
 class JobMemory:
     """Gives memory back when a job holds half of what it held at its peak: the C library may keep it for ever.
 
@@ -29,8 +37,5 @@ class JobMemory:
         if self._held >= self._most / 2 or self._most < self._few:
             return False
         self._most = self._held
-        gc.collect()  # answers of the broker lie in cycles, each of megabytes and of few objects
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc; others have their own ways
-        if trim is not None:
-            trim(0)
+        give_memory_back()
         return True

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 
-from streams.broker import log_of_job, open_broker, require_topics
+from streams.broker import give_memory_back, log_of_job, open_broker, require_topics
 from streams.join.job.worker import JoinJob
 from streams.settings import Settings
 from streams.web import Health
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 OVERHEAD_BYTES = 260  # of a list, beside its positions: id, dictionary entry and the columns of whole lists
 REREAD_RATE = 40_000  # impressions a second
 GARBAGE_EVERY = 100_000  # new objects; with Python's own 700 a fifth of the time goes into looking for garbage
-GARBAGE_S = 30.0  # where so many objects take hours; answers of the broker lie in cycles, each of few large ones
+GIVE_BACK_S = 30.0  # at a low rate so many new objects take hours, and large answers of the broker lie about
 LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
 
 
@@ -41,7 +41,7 @@ def run_join(settings: Settings, *, start: str | None = None, anew: bool = False
     log.info(costs(settings))
     gc.freeze()  # what is there now stays; and of the records of a poll hardly one is ever part of a cycle
     gc.set_threshold(GARBAGE_EVERY)
-    threading.Thread(target=collect_garbage, args=(job.stopping,), daemon=True).start()
+    threading.Thread(target=stay_small, args=(job.stopping,), daemon=True).start()
     watch, host, port = job.watch, settings.web_host, settings.join_web_port
     with Health(live=watch.live, ready=watch.ready, metrics=watch.metrics, host=host, port=port) as health:
         log.info("health and metrics on %s", health.url)
@@ -49,10 +49,10 @@ def run_join(settings: Settings, *, start: str | None = None, anew: bool = False
     return 0
 
 
-def collect_garbage(stopping: threading.Event) -> None:
-    """Look for garbage now and then, until the job stops."""
-    while not stopping.wait(GARBAGE_S):
-        gc.collect()
+def stay_small(stopping: threading.Event) -> None:
+    """Give back what was freed, now and then, until the job stops."""
+    while not stopping.wait(GIVE_BACK_S):
+        give_memory_back()
 
 
 def costs(settings: Settings) -> str:
