@@ -2,7 +2,7 @@
 
 from streams.broker.clients import admin, admin_client, consumer, producer, transactional
 from streams.broker.job_log import log_of_job
-from streams.broker.job_memory import JobMemory, give_memory_back
+from streams.broker.job_memory import GIVE_BACK_S, JobMemory, give_memory_back
 from streams.broker.kafka_broker import KafkaBroker, KafkaWriter, await_sent, was_fenced
 from streams.broker.open_broker import ConfluentBroker, open_broker
 from streams.broker.port import (
@@ -28,6 +28,7 @@ from streams.broker.topics import (
 )
 
 __all__ = [
+    "GIVE_BACK_S",
     "REAL_CLOCKS",
     "BrokerPort",
     "ConfluentBroker",

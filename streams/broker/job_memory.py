@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 
+GIVE_BACK_S = 30.0  # at a low rate Python looks for garbage every few hours, and large answers of the broker lie about
+
 
 def give_memory_back() -> None:
     """Give memory that was freed, and stayed with Python or the C library, back to the system."""

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 
-from streams.broker import give_memory_back, log_of_job, open_broker, require_topics
+from streams.broker import GIVE_BACK_S, give_memory_back, log_of_job, open_broker, require_topics
 from streams.join.job.worker import JoinJob
 from streams.settings import Settings
 from streams.web import Health
@@ -18,7 +18,6 @@ log = logging.getLogger(__name__)
 OVERHEAD_BYTES = 260  # of a list, beside its positions: id, dictionary entry and the columns of whole lists
 REREAD_RATE = 40_000  # impressions a second
 GARBAGE_EVERY = 100_000  # new objects; with Python's own 700 a fifth of the time goes into looking for garbage
-GIVE_BACK_S = 30.0  # at a low rate so many new objects take hours, and large answers of the broker lie about
 LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
 
 

@@ -22,11 +22,12 @@ from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP
 from kafka.errors import KafkaError
 
-from streams.broker import log_of_job
+from streams.broker import GIVE_BACK_S, give_memory_back, log_of_job
 from streams.learn.job.health import LearnHealth, LearnWeb
 from streams.learn.job.report import LearnReport
 from streams.learn.job.rounds import Delivered, Learning, NotAssigned
 from streams.learn.job.store import Store
+from streams.learn.job.threads import in_thread
 from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
 from streams.logs import LogRecord, SourceAway
 from streams.parameters import Hopeless
@@ -118,6 +119,7 @@ def create_app(settings: Settings) -> LearnApp:
     samples = app.topic(Topics.of(settings).samples, key_type=bytes, value_type=bytes, acks=False)
     add_learn(app, samples, settings)
     add_report(app, LearnReport(app.learning, behind=partial(behind, app, samples)))
+    add_memory(app)
     app.health = LearnHealth(app.learning, lagging=partial(lagging, app, samples), assigned=lambda: app.was_assigned)
     return app
 
@@ -174,6 +176,14 @@ def add_report(app: LearnApp, report: LearnReport) -> None:
         line = report.line()
         if line is not None:
             log.info("%s", line)
+
+
+def add_memory(app: LearnApp) -> None:
+    """Add the giving back of what was freed: fetched records and answers of the broker come and go, of every size."""
+
+    @app.timer(interval=GIVE_BACK_S)  # type: ignore[untyped-decorator]
+    async def stay_small() -> None:
+        await in_thread(give_memory_back)
 
 
 def behind(app: LearnApp, samples: Any, partition: int) -> int | None:
