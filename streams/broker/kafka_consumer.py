@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaTimeoutError, NoOffsetForPartitionError, UnstableOffsetCommitError
 
-from streams.broker.clients import consumer, end_joining, hand_out_parked, keep_assignment
+from streams.broker.clients import admin_client, consumer, end_joining, hand_out_parked, keep_assignment
 from streams.broker.lean_records import read_lean
 from streams.broker.port import Fetched, GroupOffset
+from streams.broker.topics import describe_topics
 from streams.broker.wide_reads import read_wide
 from streams.settings import Settings
 
@@ -26,14 +28,15 @@ SESSION_MS = 10_000  # how long the partitions of a killed worker wait for their
 
 
 class KafkaLogConsumer:
-    """A reader of committed records, by hand."""
+    """A reader of committed records, by hand; and for members of groups, what is asked of the broker now and then."""
 
-    def __init__(self, settings: Settings, **options: Any) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, topics: Sequence[str] = (), **options: Any) -> None:
+        self._settings, self._topics = settings, topics
         self._consumer = consumer(settings, **options)
         read_lean(self._consumer)
         read_wide(self._consumer)
         self._asker: KafkaConsumer | None = None
+        self._describer: KafkaAdminClient | None = None
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
         """Read these partitions, each from its beginning unless sought."""
@@ -63,6 +66,12 @@ class KafkaLogConsumer:
         starts = self._asker.beginning_offsets(wanted, timeout_ms=ANSWER_MS)
         ends = self._asker.end_offsets(wanted, timeout_ms=ANSWER_MS)
         return {place: (starts[place], ends[place]) for place in wanted}
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Return the id of each of its topics that is there now: one made anew under the same name has another."""
+        if self._describer is None:
+            self._describer = admin_client(self._settings)
+        return {name: found.topic_id for name, found in describe_topics(self._describer, self._topics).items()}
 
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         """Return what the group that was named has committed, waiting for transactions that are still under way."""
@@ -104,6 +113,8 @@ class KafkaLogConsumer:
         self._consumer.close(autocommit=False, timeout_ms=2_000)
         if self._asker is not None:
             self._asker.close(autocommit=False, timeout_ms=2_000)
+        if self._describer is not None:
+            self._describer.close()
 
 
 class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
@@ -112,6 +123,7 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
     def __init__(self, settings: Settings, group: str, topics: Sequence[str]) -> None:
         super().__init__(
             settings,
+            topics,
             group_id=group,
             group_instance_id=settings.group_instance_id,
             partition_assignment_strategy=(RangePartitionAssignor,),  # others may split two logs of one partition

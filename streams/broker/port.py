@@ -78,6 +78,9 @@ class GroupConsumer(LogConsumer, Protocol):
     def member(self) -> Any | None:
         """Return the membership under which offsets are committed; None while the group shares its partitions anew."""
 
+    def topic_ids(self) -> Mapping[str, str]:
+        """Return the id of each of its topics that is there now: one made anew under the same name has another."""
+
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         """Return what the group has committed, waiting for transactions that are still under way."""
 

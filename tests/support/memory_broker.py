@@ -161,6 +161,11 @@ class MemoryGroupConsumer(MemoryConsumer):
     def member(self) -> Any | None:
         return (self._group_name, self._name, self._generation) if self._generation >= 0 and not self._joining else None
 
+    def topic_ids(self) -> Mapping[str, str]:
+        there = self._cluster.topics
+        ask = lambda: {name: there[name].topic_id for name in self._topics if name in there}  # noqa: E731
+        return self._cluster.call(self._client, "topics", ask)
+
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         wanted = list(places)
 

@@ -147,12 +147,14 @@ def test_topics_made_anew_under_the_same_name_are_refused_until_somebody_says(se
             wait_until(lambda: not {*topics.events} & {*client.list_topics()}, timeout_s=60)
         create_topics(settings)
 
-    with joining(settings):
+    with joining(settings) as job:
         wait_until(lambda: net.now() == lists_wanted(*first), timeout_s=60)
         if running:
             make_anew()
             load(settings, *events(300, seed=12, old_s=3_000))
-            time.sleep(8)
+            wait_until(lambda: len(job.watch.refused) == 2, timeout_s=60)
+            time.sleep(2)
+            assert "made anew" in job.watch.ready()
             assert net.now() == lists_wanted(*first), "other events at the same offsets are not these"
     if not running:
         make_anew()
