@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from learner.bandits.theorem import TheoremWarning, exploration
-from learner.bandits.topk import PRUNE_ROWS, looked_at, top_rows, widths
+from learner.bandits.topk import PRUNE_ROWS, row_squares, top_rows, widths
 from learner.exact import ExactSums, State, checked_cells, state_sha256
 from learner.samples import Samples, refuse
 
@@ -143,11 +143,11 @@ class LinearRanking:
             raise ValueError(f"size must be at least 1, got {size}")
         theta, whitening = self._solved()
         x = self._shaped(candidates)
-        estimate = norms = None
+        squares = None
         if len(x) > PRUNE_ROWS and self.context_scale == 1.0:
-            estimate, squares = looked_at(x, theta)
-            norms = np.sqrt(squares)
-        if norms is None or not norms.max() <= 1.0 + 2.0**-40:  # else no feature exceeds 1, but for rounding
+            with np.errstate(invalid="ignore", over="ignore"):
+                squares = row_squares(x)
+        if squares is None or not squares.max() <= 1.0 + 2.0**-40:  # else no feature exceeds 1, but for rounding
             x = self._checked_candidates(x)
         return top_rows(
             x,
@@ -155,8 +155,7 @@ class LinearRanking:
             whitening=whitening,
             alpha=self.alpha * explore,
             size=size,
-            estimate=estimate,
-            norms=norms,
+            squares=squares,
         )
 
     def rank_mapped(

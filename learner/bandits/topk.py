@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 PRUNE_ROWS = 2048  # below this, all widths cost less than finding out which are needed
-TRIED_ROWS, SAMPLED_ROWS = 512, 1024  # whose scores are a floor for all others; by which these are found
+TRIED_ROWS, SAMPLED_ROWS = 256, 1024  # whose scores are a floor for all others; by which these are found
+FEW_ROWS = 512  # for which preparing takes longer than what it saves
 SHORT = 16  # features of a row that is short for BLAS
-BLOCK_CELLS = 2**16  # numbers worked on at once: they stay in the second-level cache
+BLOCK_CELLS = 2**17  # numbers worked on at once: they stay in a cache
 ROUNDING = 2.0**-44  # scores closer than this share of their scale may differ by rounding alone
 
 
@@ -19,30 +20,34 @@ def top_rows(
     whitening: NDArray[np.float64],
     alpha: float,
     size: int,
-    estimate: NDArray[np.float64] | None = None,
+    squares: NDArray[np.float64] | None = None,
     norms: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
     """Return the rows of the ``size`` largest θᵀx + α‖Wx‖, best first; scores equal but for rounding by row.
 
-    Who knows them may give the ``estimate`` θᵀx and the ``norms`` ‖x‖ of the rows.
+    Who knows them may give the ``squares`` ‖x‖² or the ``norms`` ‖x‖ of the rows.
 
     BLAS may round the same row differently at different places of a matrix, so scores that differ by no more than
     rounding count as equal: a candidate that is given twice stands in row order.
     """
     rows, dim = x.shape
-    if estimate is None:
-        estimate = products(x, theta)
+    estimate = products(x, theta)
     slack = ROUNDING * dim * math.sqrt(dim * theta.dot(theta))  # no feature exceeds 1, so |θᵀx| ≤ √d ‖θ‖
     share = ROUNDING * dim
     if alpha == 0.0:
         return best_first(estimate, size, slack=slack)
     if rows > 2 * size and rows > PRUNE_ROWS:  # of long lists too much stays for pruning to pay
         # ‖Wx‖ ≤ ‖W‖ ‖x‖ needs no product with W, and rules most rows out.
-        lengths = np.sqrt(row_squares(x)) if norms is None else norms
         stretch = np.linalg.svd(whitening, compute_uv=False)
-        upper = lengths * (alpha * float(stretch[0]) * (1 + 1e-9))
+        reach = alpha * float(stretch[0]) * (1 + 1e-9)
+        alike = stretch[0] - stretch[-1] <= 2.0**-50 * stretch[0]  # W is a multiple of I: nothing was learned
+        if norms is None:
+            squares = row_squares(x) if squares is None else squares
+            upper = reach * np.sqrt(squares) if alike else _lengths(squares, reach)
+        else:
+            upper = reach * norms
         upper += estimate
-        if stretch[0] - stretch[-1] <= 2.0**-50 * stretch[0]:  # W is a multiple of I, as before anything was learned
+        if alike:
             return best_first(upper, size, slack=slack, share=share)
         tried = _highest(upper, size)
         floor = kth_largest(estimate[tried] + alpha * widths(x[tried], whitening), size)
@@ -68,18 +73,16 @@ def _highest(upper: NDArray[np.float64], size: int) -> NDArray[np.int64]:
     return np.argpartition(upper, lowest)[lowest:]
 
 
-def looked_at(x: NDArray[np.float64], theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return θᵀx and ‖x‖² of each row, in one pass over ``x``; not finite where a feature is not."""
-    rows, dim = x.shape
-    estimate, squares, ones = np.empty(rows), np.empty(rows), np.ones(dim)
-    step = 2 * max(1, BLOCK_CELLS // (2 * dim))
-    space = np.empty((min(rows, step), dim))
-    with np.errstate(invalid="ignore", over="ignore"):
-        for start in range(0, rows, step):
-            part, block = slice(start, start + step), x[start : start + step]
-            products(block, theta, out=estimate[part])
-            products(np.square(block, out=space[: len(block)]), ones, out=squares[part])
-    return estimate, squares
+def _lengths(squares: NDArray[np.float64], reach: float) -> NDArray[np.float64]:
+    """Return ``reach`` ‖x‖ or a little more: roots are slow, and ‖x‖ ≤ (‖x‖² / m + m) / 2 whatever m is.
+
+    >>> _lengths(np.array([0.9, 1.0, 1.1]), 2.0).tolist()
+    [1.9, 2.0, 2.1]
+    """
+    middle = math.sqrt(squares[:: max(1, len(squares) // SAMPLED_ROWS)].mean()) or 1.0
+    found = squares * (0.5 * reach / middle)
+    found += 0.5 * reach * middle
+    return found
 
 
 def products(
@@ -97,20 +100,26 @@ def products(
 
 def widths(x: NDArray[np.float64], whitening: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ‖W x‖ for each row of ``x``."""
-    step = max(1, BLOCK_CELLS // x.shape[1])
-    if len(x) <= step:
+    if len(x) <= FEW_ROWS:
         white = x @ whitening.T
         squares: NDArray[np.float64] = np.vecdot(white, white)
         return np.sqrt(squares)
-    blocks = [row_squares(x[start : start + step] @ whitening.T) for start in range(0, len(x), step)]
-    return np.sqrt(np.concatenate(blocks))
+    return np.sqrt(row_squares(x, whitening))
 
 
-def row_squares(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of squares of each row."""
-    ones = np.ones(x.shape[1])  # a product with ones: numpy's own row sums are slow for short rows
-    step = max(1, BLOCK_CELLS // x.shape[1])
-    return np.concatenate([np.square(x[start : start + step]) @ ones for start in range(0, len(x), step)])
+def row_squares(x: NDArray[np.float64], whitening: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Return ‖x‖² of each row, or ‖W x‖²."""
+    rows, dim = len(x), x.shape[1] if whitening is None else len(whitening)
+    found, ones = np.empty(rows), np.ones(dim)  # a product with ones: numpy's own row sums are slow for short rows
+    step = 2 * max(1, BLOCK_CELLS // (2 * dim))
+    space = np.empty((min(rows, step), dim))  # one for all blocks: fresh memory takes longer than the work
+    for start in range(0, rows, step):
+        block = x[start : start + step]
+        squares = space[: len(block)]
+        if whitening is not None:
+            block = np.matmul(block, whitening.T, out=squares)
+        products(np.square(block, out=squares), ones, out=found[start : start + step])
+    return found
 
 
 def kth_largest(scores: NDArray[np.float64], k: int) -> float:

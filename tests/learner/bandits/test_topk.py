@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from learner import C2Ucb, Samples
-from learner.bandits.topk import PRUNE_ROWS, best_first, looked_at, top_rows
+from learner.bandits.topk import PRUNE_ROWS, best_first, products, row_squares, top_rows
 
 settings.register_profile("topk", deadline=None, max_examples=80)
 settings.load_profile("topk")
@@ -73,8 +73,8 @@ def test_rows_of_length_one_are_looked_at_once_and_ranked_the_same(rows, dim, la
     model = trained(dim, lists=300)
     x = np.random.default_rng(4).normal(size=(rows, dim))
     x = np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True), order=layout)
-    estimate, squares = looked_at(x, model.theta)
-    assert np.allclose(estimate, x @ model.theta, rtol=0, atol=1e-14)
+    squares = row_squares(x)
+    assert np.allclose(products(x, model.theta), x @ model.theta, rtol=0, atol=1e-14)
     assert np.allclose(squares, 1.0, rtol=0, atol=1e-14)
     expected = np.lexsort((np.arange(rows), -scores(model, x).round(9)))[:12]
     assert model.rank(x, size=12).tolist() == expected.tolist()
