@@ -2,24 +2,17 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from learner.bandits.theorem import TheoremWarning, exploration
-from learner.bandits.topk import PRUNE_ROWS, row_squares, top_rows, widths
+from learner.bandits.topk import PRUNE_ROWS, Solution, row_squares, top_rows, widths
 from learner.exact import ExactSums, State, checked_cells, state_sha256
 from learner.samples import Samples, refuse
 
 Settings = dict[str, str | float | int | None]
-
-
-class Solution(NamedTuple):
-    """What is solved once per state of the sums: θ, and W with W A Wᵀ = I, so that a width is ‖W x‖."""
-
-    theta: NDArray[np.float64]
-    whitening: NDArray[np.float64]
 
 
 class LinearRanking:
@@ -129,8 +122,8 @@ class LinearRanking:
     ) -> NDArray[np.float64]:
         """Return θᵀx + α√(xᵀA⁻¹x), the upper confidence bound of each candidate; ``explore`` is a share of α."""
         x = self._checked_candidates(candidates)
-        theta, whitening = self._solved()
-        return np.asarray(x @ theta + self.alpha * explore * widths(x, whitening))
+        solution = self._solved()
+        return np.asarray(x @ solution.theta + self.alpha * explore * widths(x, solution.whitening))
 
     def rank(
         self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None, *, explore: float = 1.0
@@ -141,7 +134,6 @@ class LinearRanking:
         """
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
-        theta, whitening = self._solved()
         x = self._shaped(candidates)
         squares = None
         if len(x) > PRUNE_ROWS and self.context_scale == 1.0:
@@ -149,14 +141,7 @@ class LinearRanking:
                 squares = row_squares(x)
         if squares is None or not squares.max() <= 1.0 + 2.0**-40:  # else no feature exceeds 1, but for rounding
             x = self._checked_candidates(x)
-        return top_rows(
-            x,
-            theta=theta,
-            whitening=whitening,
-            alpha=self.alpha * explore,
-            size=size,
-            squares=squares,
-        )
+        return top_rows(x, self._solved(), alpha=self.alpha * explore, size=size, squares=squares)
 
     def rank_mapped(
         self,
@@ -171,16 +156,9 @@ class LinearRanking:
 
         θᵀ(Mz) is (Mᵀθ)ᵀz and W(Mz) is (WM)z, so rows z (n, p) that are held with their ``norms`` serve any M (d, p).
         """
-        theta, whitening = self._solved()
-        scaled = mapping / self.context_scale
-        return top_rows(
-            held,
-            theta=scaled.T @ theta,
-            whitening=whitening @ scaled,
-            alpha=self.alpha * explore,
-            size=size,
-            norms=norms,
-        )
+        scaled, solved = mapping / self.context_scale, self._solved()
+        mapped = Solution(scaled.T @ solved.theta, solved.whitening @ scaled)
+        return top_rows(held, mapped, alpha=self.alpha * explore, size=size, norms=norms)
 
     def _shaped(self, candidates: ArrayLike) -> NDArray[np.float64]:
         x = np.asarray(candidates, dtype=np.float64)

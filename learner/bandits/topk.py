@@ -1,23 +1,37 @@
 """The best rows by upper confidence bound, without computing the width of rows that cannot be among them."""
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 PRUNE_ROWS = 2048  # below this, all widths cost less than finding out which are needed
-TRIED_ROWS, SAMPLED_ROWS = 256, 1024  # whose scores are a floor for all others; by which these are found
+TRIED_ROWS, SAMPLED_ROWS = 128, 512  # whose scores are a floor for all others; by which these are found
 FEW_ROWS = 512  # for which preparing takes longer than what it saves
-SHORT = 16  # features of a row that is short for BLAS
 BLOCK_CELLS = 2**17  # numbers worked on at once: they stay in a cache
 ROUNDING = 2.0**-44  # scores closer than this share of their scale may differ by rounding alone
 
 
+@dataclass(frozen=True)
+class Solution:
+    """What is solved once per state of the sums: θ, and W with W A Wᵀ = I, so that a width is ‖W x‖."""
+
+    theta: NDArray[np.float64]
+    whitening: NDArray[np.float64]
+
+    @cached_property
+    def stretch(self) -> tuple[float, float]:
+        """The most and the least times that W lengthens a vector."""
+        found = np.linalg.svd(self.whitening, compute_uv=False)
+        return float(found[0]), float(found[-1])
+
+
 def top_rows(
     x: NDArray[np.float64],
+    solution: Solution,
     *,
-    theta: NDArray[np.float64],
-    whitening: NDArray[np.float64],
     alpha: float,
     size: int,
     squares: NDArray[np.float64] | None = None,
@@ -30,17 +44,17 @@ def top_rows(
     BLAS may round the same row differently at different places of a matrix, so scores that differ by no more than
     rounding count as equal: a candidate that is given twice stands in row order.
     """
-    rows, dim = x.shape
-    estimate = products(x, theta)
+    (rows, dim), theta, whitening = x.shape, solution.theta, solution.whitening
+    estimate = x @ theta
     slack = ROUNDING * dim * math.sqrt(dim * theta.dot(theta))  # no feature exceeds 1, so |θᵀx| ≤ √d ‖θ‖
     share = ROUNDING * dim
     if alpha == 0.0:
         return best_first(estimate, size, slack=slack)
     if rows > 2 * size and rows > PRUNE_ROWS:  # of long lists too much stays for pruning to pay
         # ‖Wx‖ ≤ ‖W‖ ‖x‖ needs no product with W, and rules most rows out.
-        stretch = np.linalg.svd(whitening, compute_uv=False)
-        reach = alpha * float(stretch[0]) * (1 + 1e-9)
-        alike = stretch[0] - stretch[-1] <= 2.0**-50 * stretch[0]  # W is a multiple of I: nothing was learned
+        most, least = solution.stretch
+        reach = alpha * most * (1 + 1e-9)
+        alike = most - least <= 2.0**-50 * most  # W is a multiple of I: nothing was learned
         if norms is None:
             squares = row_squares(x) if squares is None else squares
             upper = reach * np.sqrt(squares) if alike else _lengths(squares, reach)
@@ -85,19 +99,6 @@ def _lengths(squares: NDArray[np.float64], reach: float) -> NDArray[np.float64]:
     return found
 
 
-def products(
-    x: NDArray[np.float64], theta: NDArray[np.float64], *, out: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Return θᵀx of each row: BLAS multiplies short rows fastest when two of them are taken as one."""
-    rows, dim = x.shape
-    if dim > SHORT or rows % 2 or not x.flags.c_contiguous:
-        return np.matmul(x, theta, out=out)
-    found, both = np.empty(rows) if out is None else out, np.zeros((2 * dim, 2))
-    both[:dim, 0] = both[dim:, 1] = theta
-    np.matmul(x.reshape(-1, 2 * dim), both, out=found.reshape(-1, 2))
-    return found
-
-
 def widths(x: NDArray[np.float64], whitening: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ‖W x‖ for each row of ``x``."""
     if len(x) <= FEW_ROWS:
@@ -111,14 +112,14 @@ def row_squares(x: NDArray[np.float64], whitening: NDArray[np.float64] | None = 
     """Return ‖x‖² of each row, or ‖W x‖²."""
     rows, dim = len(x), x.shape[1] if whitening is None else len(whitening)
     found, ones = np.empty(rows), np.ones(dim)  # a product with ones: numpy's own row sums are slow for short rows
-    step = 2 * max(1, BLOCK_CELLS // (2 * dim))
+    step = max(1, BLOCK_CELLS // dim)
     space = np.empty((min(rows, step), dim))  # one for all blocks: fresh memory takes longer than the work
     for start in range(0, rows, step):
         block = x[start : start + step]
         squares = space[: len(block)]
         if whitening is not None:
             block = np.matmul(block, whitening.T, out=squares)
-        products(np.square(block, out=squares), ones, out=found[start : start + step])
+        np.matmul(np.square(block, out=squares), ones, out=found[start : start + step])
     return found
 
 
