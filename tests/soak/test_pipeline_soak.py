@@ -6,6 +6,7 @@ import pytest
 from broker_faults import break_broker
 from exactly_once import exactly_once
 from kills import kill_and_freeze, kill_quickly, two_of_each
+from lost_answers import lose_commits
 from open_transaction import hold_transaction
 from poison import MEMORY_MB, join_all
 
@@ -32,6 +33,12 @@ def test_thirty_kills_of_workers_that_have_hardly_begun_and_eight_of_others(sett
 @pytest.mark.timeout(900)
 def test_a_broker_stopped_and_killed_five_times_each(new_broker, settings_for, tmp_path, client):
     break_broker(new_broker, settings_for, tmp_path, faults=["stop", "kill"] * 5, lists=60_000, kafka_client=client)
+
+
+@CLIENTS
+@pytest.mark.timeout(2_000)
+def test_ten_commits_whose_request_or_answer_is_lost(new_broker, settings_for, caplog, client):
+    lose_commits(new_broker, settings_for, caplog, kafka_client=client, losses=["answer", "request"] * 5)
 
 
 @CLIENTS
