@@ -40,9 +40,15 @@ def ends_well_when_told() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
+def in_one_thread() -> None:
+    """Have BLAS use one thread unless told: products of a job are small, and threads mostly wait for each other."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when numpy is loaded
+
+
 @commands.command()
 def join(start: From = None, anew: Anew = False, config: Config = None) -> None:
     """Join impressions and clicks into samples, exactly once, until SIGTERM."""
+    in_one_thread()
     with ends_well_when_told():
         from streams.join.job import run_join
 
@@ -55,6 +61,7 @@ def join(start: From = None, anew: Anew = False, config: Config = None) -> None:
 @commands.command()
 def learn(config: Config = None) -> None:
     """Learn each bucket's model from samples and publish snapshots to Kafka and Redis, until SIGTERM."""
+    in_one_thread()
     with ends_well_when_told():
         from streams.learn.job import run_learn
 
