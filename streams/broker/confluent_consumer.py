@@ -34,7 +34,7 @@ class ConfluentGroupConsumer(KafkaLogConsumer):
     def __init__(self, settings: Settings, group: str, topics: Sequence[str]) -> None:
         # Named, so that kafka-python reads its commits: confluent-kafka takes their metadata to end with a zero, which
         # it alone writes, and reads on into other memory.
-        super().__init__(settings, topics, group_id=group)
+        super().__init__(settings, group_id=group)
         options = {
             "group.id": group,
             "partition.assignment.strategy": "range",  # others may split two logs of one partition

@@ -28,10 +28,10 @@ SESSION_MS = 10_000  # how long the partitions of a killed worker wait for their
 
 
 class KafkaLogConsumer:
-    """A reader of committed records, by hand; and for members of groups, what is asked of the broker now and then."""
+    """A reader of committed records, by hand."""
 
-    def __init__(self, settings: Settings, topics: Sequence[str] = (), **options: Any) -> None:
-        self._settings, self._topics = settings, topics
+    def __init__(self, settings: Settings, **options: Any) -> None:
+        self._settings = settings
         self._consumer = consumer(settings, **options)
         read_lean(self._consumer)
         read_wide(self._consumer)
@@ -66,12 +66,6 @@ class KafkaLogConsumer:
         starts = self._asker.beginning_offsets(wanted, timeout_ms=ANSWER_MS)
         ends = self._asker.end_offsets(wanted, timeout_ms=ANSWER_MS)
         return {place: (starts[place], ends[place]) for place in wanted}
-
-    def topic_ids(self) -> Mapping[str, str]:
-        """Return the id of each of its topics that is there now: one made anew under the same name has another."""
-        if self._describer is None:
-            self._describer = admin_client(self._settings)
-        return {name: found.topic_id for name, found in describe_topics(self._describer, self._topics).items()}
 
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         """Return what the group that was named has committed, waiting for transactions that are still under way."""
@@ -108,6 +102,12 @@ class KafkaLogConsumer:
         found = self._consumer.offsets_for_times(dict.fromkeys(places, time_ms), timeout_ms=ANSWER_MS)
         return {place: entry.offset if entry else None for place, entry in found.items()}
 
+    def topic_ids(self, names: Iterable[str]) -> Mapping[str, str]:
+        """Return the ids of those topics that are there now: one made anew under the same name has another."""
+        if self._describer is None:
+            self._describer = admin_client(self._settings)
+        return {name: found.topic_id for name, found in describe_topics(self._describer, names).items()}
+
     def close(self) -> None:
         """Let go of connections, and leave the group."""
         self._consumer.close(autocommit=False, timeout_ms=2_000)
@@ -123,7 +123,6 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
     def __init__(self, settings: Settings, group: str, topics: Sequence[str]) -> None:
         super().__init__(
             settings,
-            topics,
             group_id=group,
             group_instance_id=settings.group_instance_id,
             partition_assignment_strategy=(RangePartitionAssignor,),  # others may split two logs of one partition

@@ -62,6 +62,9 @@ class LogConsumer(Protocol):
     def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int | None]:
         """Return the first offset of each log whose time stamp is not before ``time_ms``, or None."""
 
+    def topic_ids(self, names: Iterable[str]) -> Mapping[str, str]:
+        """Return the ids of those topics that are there now: one made anew under the same name has another."""
+
     def close(self) -> None:
         """Let go of connections, and leave the group."""
 
@@ -77,9 +80,6 @@ class GroupConsumer(LogConsumer, Protocol):
 
     def member(self) -> Any | None:
         """Return the membership under which offsets are committed; None while the group shares its partitions anew."""
-
-    def topic_ids(self) -> Mapping[str, str]:
-        """Return the id of each of its topics that is there now: one made anew under the same name has another."""
 
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         """Return what the group has committed, waiting for transactions that are still under way."""

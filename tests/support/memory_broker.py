@@ -109,6 +109,11 @@ class MemoryConsumer:
             for place, log in logs.items()
         }
 
+    def topic_ids(self, names: Iterable[str]) -> Mapping[str, str]:
+        there = self._cluster.topics
+        ask = lambda: {name: there[name].topic_id for name in names if name in there}  # noqa: E731
+        return self._cluster.call(self._client, "topics", ask)
+
     def close(self) -> None:
         self._positions = {}
 
@@ -160,11 +165,6 @@ class MemoryGroupConsumer(MemoryConsumer):
 
     def member(self) -> Any | None:
         return (self._group_name, self._name, self._generation) if self._generation >= 0 and not self._joining else None
-
-    def topic_ids(self) -> Mapping[str, str]:
-        there = self._cluster.topics
-        ask = lambda: {name: there[name].topic_id for name in self._topics if name in there}  # noqa: E731
-        return self._cluster.call(self._client, "topics", ask)
 
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
         wanted = list(places)

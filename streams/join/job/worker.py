@@ -281,7 +281,8 @@ class JoinJob:
         pending = {number: one.pending for number, one in self._joins.items() if one.pending is not None}
         if not pending:
             return
-        if self._consumer.topic_ids() != dict(zip(self._topics.events, self._starts.topic_ids, strict=True)):
+        events = self._topics.events
+        if self._consumer.topic_ids(events) != dict(zip(events, self._starts.topic_ids, strict=True)):
             self._look_again_at = self._now()  # other events at these offsets; a client may just read on there
             return
         started = self._now()

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 ROUND_RECORDS = 64  # of up to 512 KB each; a round ends with these or when publish_every has passed
 REPORT_EVERY_S = 60.0
 LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
+METADATA_MS = 30_000  # how long partitions that were added, or topics that are back, may stay unseen
 FOREVER_S = 1e9  # aiokafka would make a worker that has had no partitions for a while leave its group, for good
 
 
@@ -104,6 +105,7 @@ def create_app(settings: Settings) -> LearnApp:
         broker_max_poll_interval=FOREVER_S,
         consumer_auto_offset_reset="none",  # what is gone is told by who restores, never passed over
         consumer_max_fetch_size=8 << 20,
+        consumer_metadata_max_age_ms=METADATA_MS,
         key_serializer="raw",
         value_serializer="raw",
         stream_buffer_maxsize=ROUND_RECORDS,

@@ -95,9 +95,17 @@ class Store:
         """Return the first offset that a samples partition still has, and its end."""
         place = TopicPartition(log.topic, log.partition)
         with self._asking:
-            if self._asker is None:
-                self._asker = self.broker.consumer()
-            return self._asker.bounds([place])[place]
+            return self._asks().bounds([place])[place]
+
+    def samples_id(self) -> str | None:
+        """Return the id of the samples topic that is there now."""
+        with self._asking:
+            return self._asks().topic_ids([self.topics.samples]).get(self.topics.samples)
+
+    def _asks(self) -> LogConsumer:
+        if self._asker is None:
+            self._asker = self.broker.consumer()
+        return self._asker
 
     def check(self) -> None:
         """Refuse to start when no bucket can be learned as it is set, or one's newest snapshot cannot be read."""

@@ -21,7 +21,7 @@ from sample_batches import SampleWriter, all_algorithms, committed, hashes, lear
 
 from schemas.codec import decode, encode
 from schemas.records import DeadLetter, Snapshot
-from streams.broker import admin, partition_of
+from streams.broker import admin, create_topics, partition_of
 from streams.local.server import free_port
 from streams.parameters import restore_model
 from streams.parameters.job import KafkaParameters
@@ -239,6 +239,27 @@ def test_samples_that_are_deleted_before_they_are_learned_are_told_and_learning_
     writer.write()
     wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
     assert f"offsets {before} to {end} were deleted before they were learned" in log_of(worker, jobs)
+
+
+def test_samples_made_anew_under_a_worker_are_not_learned_into_what_is_there(started):
+    settings, writer, jobs, reader = started(partitions=1)
+    worker = jobs.start("learn")
+    writer.write()
+    wait_until(lambda: learned(reader, writer), timeout_s=60, jobs=jobs)
+    before = hashes(reader)
+    worker.send_signal(signal.SIGSTOP)  # so that it does not see that they are gone for a while
+    with admin(settings) as client:
+        client.delete_topics([writer.topic])
+        wait_until(lambda: writer.topic not in client.list_topics(), timeout_s=60, every_s=0.05)
+    create_topics(settings)
+    writer.again()
+    for _ in range(3):  # so that there is something at the offset where the worker stands
+        writer.write()
+    worker.send_signal(signal.SIGCONT)
+    wait_until(lambda: log_of(worker, jobs).count("samples_topic_id") >= len(before), timeout_s=60, jobs=jobs)
+    time.sleep(2)
+    assert hashes(reader) == before
+    assert jobs.terminate(worker, timeout_s=10) == 0
 
 
 def test_the_faust_command_runs_the_same_app(started, tmp_path):
