@@ -24,7 +24,9 @@ def seconds_to_rankers(settings: Settings, folder: Path, *, rate: int, seconds: 
         jobs.start("learn")
         wait_until(lambda: has_model(settings), timeout_s=60, jobs=jobs)
         # By the quicker client: at high rates it is the workers that are measured, not who writes the events.
-        events, topic = Producer({"bootstrap.servers": settings.kafka, "linger.ms": 5}), Topics.of(settings).impressions
+        # It says nothing when the broker has gone in the end: there is no way to close it.
+        events = Producer({"bootstrap.servers": settings.kafka, "linger.ms": 5, "log_level": 0})
+        topic = Topics.of(settings).impressions
         with Ranker.from_kafka(settings, bucket="main", refresh_s=0.1) as ranker:
             due, seen = [], []  # when each list closed, and when the ranker first had learned it
             started = time.time()
