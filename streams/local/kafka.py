@@ -86,7 +86,7 @@ class LocalKafka(LocalServer):
         return [*self._java(), "kafka.Kafka", str(self.folder / "server.properties")]
 
     def answers(self) -> bool:
-        """Return whether the broker is its cluster's controller and answers requests."""
+        """Return whether the broker is its cluster's controller and answers requests; another at its port is not it."""
         if not listening(self.port):
             return False
         try:
@@ -94,7 +94,9 @@ class LocalKafka(LocalServer):
         except KafkaError:
             return False
         try:
-            return len(admin.describe_cluster()["brokers"]) > 0
+            found = admin.describe_cluster()
+            ours = (self.folder / "data" / "meta.properties").read_text()
+            return len(found["brokers"]) > 0 and f"cluster.id={found['cluster_id']}\n" in ours
         except KafkaError:
             return False
         finally:

@@ -48,10 +48,10 @@ class LocalRedis(LocalServer):
             client.flushall()
 
     def answers(self) -> bool:
-        """Return whether the server answers; one that wants a password does."""
+        """Return whether the server answers, and not another at its port; one that wants a password does."""
         try:
             with redis.Redis(port=self.port, socket_timeout=1.0) as client:
-                return bool(client.ping())
+                return bool(client.info("server")["process_id"] == self.pid)
         except redis.AuthenticationError:
             return True
         except redis.RedisError:

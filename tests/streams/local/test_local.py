@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
@@ -87,6 +88,30 @@ def test_a_taken_port_is_named(new_redis, tmp_path):
     port = new_redis().port
     with pytest.raises(LocalServerError, match=f"port {port} of 127.0.0.1 is taken"):
         LocalRedis(tmp_path, port=port).start()
+
+
+@pytest.mark.parametrize("server", [LocalKafka, LocalRedis])
+def test_of_two_that_take_a_port_at_once_one_says_that_it_could_not(programs, tmp_path, server):
+    port, both = free_port(), threading.Barrier(2)
+    servers = [server(tmp_path / name, port=port) for name in ("one", "other")]
+
+    def start(one):
+        both.wait()
+        try:
+            one.start()
+        except LocalServerError as error:
+            return str(error)
+        return "started"
+
+    with ThreadPoolExecutor(2) as pool:
+        said = sorted(pool.map(start, servers))
+    try:
+        assert [one.pid is not None for one in servers].count(True) == 1
+        assert said[1] == "started"
+        assert "ended with code" in said[0] or "is taken" in said[0]
+    finally:
+        for one in servers:
+            one.stop()
 
 
 def test_a_server_that_cannot_start_says_why(programs, tmp_path):
