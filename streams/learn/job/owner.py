@@ -174,8 +174,9 @@ class PartitionOwner:
     def _commit(self, made: Round) -> None:
         writer, topics = self._writer, self.store.topics
         assert writer is not None
-        if self.store.samples_id() != made.progress.samples_topic_id:  # a client may just read on at the same offset
-            raise LookupError(f"{topics.samples} was deleted or made anew: there are other lists at these offsets")
+        # Clients read on at the same offset in another topic of the same name.
+        if self.store.samples_id() not in (None, made.progress.samples_topic_id):
+            raise LookupError(f"{topics.samples} was made anew: there are other lists at the same offsets")
         writer.begin()
         for snapshot in made.snapshots:
             for chunk in split_snapshot(snapshot):

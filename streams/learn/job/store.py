@@ -98,7 +98,7 @@ class Store:
             return self._asks().bounds([place])[place]
 
     def samples_id(self) -> str | None:
-        """Return the id of the samples topic that is there now."""
+        """Return the id of the samples topic that is there now, if there is one."""
         with self._asking:
             return self._asks().topic_ids([self.topics.samples]).get(self.topics.samples)
 
