@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import KafkaTimeoutError, NoOffsetForPartitionError, UnstableOffsetCommitError
+from kafka.errors import KafkaError, KafkaTimeoutError, NoOffsetForPartitionError, UnstableOffsetCommitError
 
 from streams.broker.clients import admin_client, consumer, end_joining, hand_out_parked, keep_assignment
 from streams.broker.lean_records import read_lean
@@ -21,6 +22,7 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 ANSWER_MS = 10_000  # for one question to the broker
+AGAIN_S = 0.2  # to the next try
 COMMITTED_MS = 30_000  # a transaction that another worker left open holds its offsets back until it times out
 JOINING_MS = 5_000  # at most, for the group to share its partitions, which waits for all of its members
 METADATA_MS = 30_000  # how long partitions that were added may stay unseen
@@ -104,9 +106,16 @@ class KafkaLogConsumer:
 
     def topic_ids(self, names: Iterable[str]) -> Mapping[str, str]:
         """Return the ids of those topics that are there now: one made anew under the same name has another."""
-        if self._describer is None:
-            self._describer = admin_client(self._settings)
-        return {name: found.topic_id for name, found in describe_topics(self._describer, names).items()}
+        give_up_at = time.monotonic() + ANSWER_MS / 1000
+        while True:
+            try:
+                if self._describer is None:
+                    self._describer = admin_client(self._settings)
+                return {name: found.topic_id for name, found in describe_topics(self._describer, names).items()}
+            except KafkaError as error:  # an admin client does not wait for a broker that is away
+                if not error.retriable or time.monotonic() > give_up_at:
+                    raise
+            time.sleep(AGAIN_S)
 
     def close(self) -> None:
         """Let go of connections, and leave the group."""
