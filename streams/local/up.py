@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.json_text import parse_json
-from streams.local.kafka import LocalKafka, locked, program
+from streams.local.kafka import LocalKafka, cache, locked, program
 from streams.local.redis import LocalRedis
 from streams.local.server import LocalServerError, free_port, listening
 from streams.settings import Settings, write_running
@@ -44,8 +44,10 @@ def start_servers(folder: Path, *, environ: Mapping[str, str], say: Say) -> Addr
     Settings(kafka=given["kafka"] or f"127.0.0.1:{USUAL_PORTS['kafka']}", redis=given["redis"] or None)
     if folder.exists() and not is_ours(folder) and any(folder.iterdir()):
         raise LocalServerError(f"{folder} holds files that glimpse up has not made; take another --dir")
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / "lock"):
+    for place in (folder, cache()):
+        place.mkdir(parents=True, exist_ok=True)
+    # One at a time on this machine: a port that is free stays so until who has found it listens there.
+    with locked(folder / "lock"), locked(cache() / "up.lock"):
         kafka, redis = servers(folder)
         addresses = {"kafka": kafka.bootstrap, "redis": redis.url}
         for server in (kafka, redis):

@@ -189,6 +189,25 @@ def test_up_twice_and_down(programs, tmp_path, monkeypatch):
     assert not folder.exists()
 
 
+def test_two_ups_at_the_same_moment_have_servers_of_their_own(programs, tmp_path, monkeypatch):
+    monkeypatch.setattr("streams.local.up.USUAL_PORTS", {"kafka": free_port(), "redis": free_port()})
+    folders, both = [tmp_path / "one", tmp_path / "other"], threading.Barrier(2)
+
+    def up(folder):
+        both.wait()
+        return start_servers(folder, environ={}, say=str)
+
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            one, other = pool.map(up, folders)
+        assert one.kafka != other.kafka
+        assert one.redis != other.redis
+        assert all(server.pid is not None for folder in folders for server in servers(folder))
+    finally:
+        for folder in folders:
+            stop_servers(folder, delete=True, say=str)
+
+
 def test_what_up_started_has_its_keys_again_after_down(programs, tmp_path, kafka, monkeypatch):
     monkeypatch.setattr("streams.local.up.USUAL_PORTS", {"kafka": free_port(), "redis": free_port()})
     told = {"GLIMPSE_KAFKA": kafka}  # so that only Redis is started
