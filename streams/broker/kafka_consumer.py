@@ -113,6 +113,9 @@ class KafkaLogConsumer:
                     self._describer = admin_client(self._settings)
                 return {name: found.topic_id for name, found in describe_topics(self._describer, names).items()}
             except KafkaError as error:  # an admin client does not wait for a broker that is away
+                describer, self._describer = self._describer, None
+                if describer is not None:
+                    describer.close()
                 if not error.retriable or time.monotonic() > give_up_at:
                     raise
             time.sleep(AGAIN_S)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import AuthorizationError, TopicAlreadyExistsError, for_code
@@ -19,6 +19,7 @@ from streams.settings import Settings, Topics
 log = logging.getLogger(__name__)
 
 WEEK_S = 7 * 86_400
+DESCRIBE_MS = 10_000  # for an answer
 RECORD_BYTES = 1_000_000  # the largest record that any stage writes, with room for its headers
 FOREVER = "-1"
 AFTER_MAX, ANY_TIME = "message.timestamp.after.max.ms", str(2**63 - 1)  # how far ahead a stamp may be, and no limit
@@ -61,7 +62,7 @@ class Found(NamedTuple):
 def describe_topics(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Found]:
     """Return the topics that are there; of one whose description is refused only that it must not be read."""
     found = {}
-    for topic in client.describe_topics(list(names)):
+    for topic in _described(client, list(names)):
         allowed = topic.get("authorized_operations")  # old brokers do not tell
         if topic["error_code"] and issubclass(for_code(topic["error_code"]), AuthorizationError):
             found[topic["name"]] = Found("", 0, readable=False)
@@ -69,6 +70,17 @@ def describe_topics(client: KafkaAdminClient, names: Iterable[str]) -> dict[str,
             readable = allowed is None or "READ" in allowed
             dark = frozenset(part["partition_index"] for part in topic["partitions"] if part["leader_id"] < 0)
             found[topic["name"]] = Found(str(topic["topic_id"]), len(topic["partitions"]), readable, dark)
+    return found
+
+
+def _described(client: KafkaAdminClient, names: list[str]) -> list[dict[str, Any]]:
+    """Return what the broker says of topics; kafka-python 3.0.12 waits for that without an end."""
+    manager = client._manager
+
+    async def ask() -> Any:
+        return await manager.wait_for(manager.call_soon(client._get_cluster_metadata, names), DESCRIBE_MS)
+
+    found: list[dict[str, Any]] = manager.run(ask)["topics"]
     return found
 
 
