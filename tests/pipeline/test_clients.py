@@ -1,4 +1,4 @@
-"""Both clients of Kafka, in one group too: a golden log gives the hashes that are written down."""
+"""Both clients of Kafka, in one group too, and every codec: a golden log gives the hashes that are written down."""
 
 import time
 
@@ -7,11 +7,14 @@ import pytest
 from jobs import Jobs, wait_until
 from joined import commits
 from kafka import KafkaProducer
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from streams.parameters.job import KafkaParameters
 from streams.settings import Topics
 
 LATER_MS = 86_400_000
+# How a broker writes each topic, whatever its producers send: a batch of any codec may come on any of them.
+CODECS = {"impressions": "snappy", "clicks": "zstd", "samples": "snappy", "parameters": "lz4"}
 
 
 def load(settings):
@@ -27,10 +30,27 @@ def load(settings):
     producer.close()
 
 
-@pytest.mark.parametrize("clients", [("confluent", "confluent"), ("confluent", "kafka-python")], ids="+".join)
-def test_a_golden_log_gives_the_hashes_written_down_whoever_reads_it(settings_for, tmp_path, clients):
+@pytest.fixture
+def settings(settings_for):
     times = {"wait_s": golden.WAIT_MS / 1000, "lateness_s": golden.LATENESS_MS / 1000, "future_s": 10.0}
-    settings = settings_for(buckets=golden.BUCKETS, partitions=golden.PARTITIONS, publish_every_s=0.3, **times)
+    return settings_for(buckets=golden.BUCKETS, partitions=golden.PARTITIONS, publish_every_s=0.3, **times)
+
+
+@pytest.mark.parametrize("clients", [("confluent", "confluent"), ("confluent", "kafka-python")], ids="+".join)
+def test_a_golden_log_gives_the_hashes_written_down_whoever_reads_it(settings, tmp_path, clients):
+    learn_golden_log(settings, tmp_path, clients)
+
+
+def test_it_gives_them_however_the_topics_are_compressed(settings, tmp_path):
+    client = KafkaAdminClient(**settings.kafka_options())
+    topics = {getattr(Topics.of(settings), name): {"compression.type": codec} for name, codec in CODECS.items()}
+    client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, codec) for name, codec in topics.items()])
+    client.close()
+    learn_golden_log(settings, tmp_path, ["kafka-python"])
+
+
+def learn_golden_log(settings, tmp_path, clients):
+    """Have the golden log joined by these clients, and learned; whoever was first is killed on the way."""
     jobs, parameters = Jobs(settings, tmp_path), KafkaParameters(settings)
 
     def hashes():

@@ -30,7 +30,7 @@ UNUSUAL = {
     "headers": [*PLAIN[:4], (START_MS, b"k", b"v", [("trace", b"1"), ("none", None)])],
     "far in time": [(START_MS, b"k", b"v", []), (START_MS + (1 << 40), b"k", b"v", [])],
 }
-CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 def batch(rows, *, codec=0, base=0, producer=-1, append_time=None, control=False, step=1):
