@@ -26,6 +26,7 @@ from streams.broker.topics import (
     stamps_of_any_time,
     topic_specs,
 )
+from streams.broker.unreadable import UnreadableBatch
 
 __all__ = [
     "GIVE_BACK_S",
@@ -42,6 +43,7 @@ __all__ = [
     "LogConsumer",
     "TopicsError",
     "TransactionWriter",
+    "UnreadableBatch",
     "admin",
     "admin_client",
     "await_sent",

@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.structs import MemberState
 
+from streams.broker.unreadable import end_at_unreadable
 from streams.settings import Settings
 
 TRANSACTION_TIMEOUT_MS = 10_000  # a killed writer holds readers of committed records back for this long at most
@@ -30,7 +31,9 @@ def consumer(settings: Settings, **options: Any) -> KafkaConsumer:
         "max_partition_fetch_bytes": 8 << 20,  # eight times as fast as with the default
         "max_poll_records": 4_000,
     }
-    return KafkaConsumer(**_QUICK | settings.kafka_options() | usual | options)
+    made = KafkaConsumer(**_QUICK | settings.kafka_options() | usual | options)
+    end_at_unreadable(made)
+    return made
 
 
 def producer(settings: Settings, **options: Any) -> KafkaProducer:

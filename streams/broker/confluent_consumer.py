@@ -14,12 +14,14 @@ from kafka.errors import IllegalStateError, LogTruncationError, OffsetOutOfRange
 from streams.broker.confluent_options import as_port_error, client_options, confluent_place, errors_of_the_port
 from streams.broker.kafka_consumer import METADATA_MS, SESSION_MS, KafkaLogConsumer
 from streams.broker.port import Fetched
+from streams.broker.unreadable import UnreadableBatch
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
 MOST_RECORDS = 4_000  # of one poll
 MOST_PARKED = 20_000  # records of a paused partition that are kept here; then the client fetches no more of it
+_UNREADABLE = (ConfluentError._BAD_MSG, ConfluentError._BAD_COMPRESSION, ConfluentError._NOT_IMPLEMENTED)
 _LOST = {ConfluentError._AUTO_OFFSET_RESET: OffsetOutOfRangeError, ConfluentError._LOG_TRUNCATION: LogTruncationError}
 
 
@@ -111,16 +113,28 @@ class ConfluentGroupConsumer(KafkaLogConsumer):
                 row = message.offset(), message.timestamp()[1], message.key(), message.value()
                 parked.setdefault(place, []).append(make(Fetched, row))
         for place, error, offset in errors:
-            if error.code() != ConfluentError._PARTITION_EOF:
-                raise _LOST[error.code()]({place: offset}) if error.code() in _LOST and place else as_port_error(error)
-            if place is not None:
+            if place is not None and error.code() == ConfluentError._PARTITION_EOF:
                 self._ends[place] = offset
+        self._tell(errors)
         found = {place: parked.pop(place) for place in [*parked] if place not in self._paused}
         for place, records in found.items():
             self._next[place] = records[-1].offset + 1
         for place in self._ends.keys() - parked.keys():
             self._next[place] = max(self._next[place], self._ends[place])
         return found
+
+    @staticmethod
+    def _tell(errors: list[Any]) -> None:
+        """Raise what is wrong; of batches that cannot be read all at once, for librdkafka goes on behind them."""
+        unreadable = [one for one in errors if one[0] is not None and one[1].code() in _UNREADABLE]
+        if unreadable:
+            first = {place: offset for place, _, offset in reversed(unreadable)}
+            raise UnreadableBatch(first, "; ".join(error.str() for _, error, _ in unreadable))
+        for place, error, offset in errors:
+            if error.code() in _LOST and place is not None:
+                raise _LOST[error.code()]({place: offset})
+            if error.code() != ConfluentError._PARTITION_EOF:
+                raise as_port_error(error)
 
     def _stop(self, places: set[TopicPartition]) -> None:
         if places:

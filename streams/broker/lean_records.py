@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafka import KafkaConsumer
-from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch
 
 from streams.broker.port import Fetched
+from streams.broker.unreadable import ReadablePartitionRecords
 
 
 def read_lean(consumer: KafkaConsumer) -> None:
@@ -26,7 +26,7 @@ def read_lean(consumer: KafkaConsumer) -> None:
     consumer._fetcher.PartitionRecords = LeanPartitionRecords
 
 
-class LeanPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python has no types
+class LeanPartitionRecords(ReadablePartitionRecords):
     """What one fetch brought of a partition; only the way from batches to records differs from the library's."""
 
     def _unpack_records(self, tp: Any, records: Any, key_deserializer: Any, value_deserializer: Any) -> Iterator[Any]:

@@ -12,7 +12,15 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import AuthorizationError, IllegalStateError, KafkaError, LogTruncationError, OffsetOutOfRangeError
 
-from streams.broker import REAL_CLOCKS, BrokerPort, GroupConsumer, GroupOffset, JobClocks, JobMemory
+from streams.broker import (
+    REAL_CLOCKS,
+    BrokerPort,
+    GroupConsumer,
+    GroupOffset,
+    JobClocks,
+    JobMemory,
+    UnreadableBatch,
+)
 from streams.events import Acceptance
 from streams.join.commit import Commit
 from streams.join.job.partition import Entries, PartitionJoin
@@ -30,6 +38,7 @@ POLL_MS = 50
 IDLE_CHECK_S = 5.0
 MANY_BEHIND = 10_000  # records to be read, whose buffers are worth giving back
 AGAIN_S, MOST_AGAIN_S = 0.5, 5.0  # to the next look after an error, and after many
+UNREADABLE = "this is tried again every minute; what no replica has whole can only be deleted (kafka-delete-records.sh)"
 WAITING_S, REFUSED_S = 1.0, 60.0  # to the next look at what has not begun, and at what is refused
 
 
@@ -141,6 +150,11 @@ class JoinJob:
         except (OffsetOutOfRangeError, LogTruncationError) as error:
             for place in error.args[0]:
                 self._refuse(place.partition, f"events of {place.topic} that are still needed are gone; {ways_out()}")
+            self._look_again_at = self._now() + REFUSED_S
+        except UnreadableBatch as error:  # what follows may be joined only when this was
+            for place in error.args[0]:
+                self._refuse(place.partition, f"{error}; {UNREADABLE}; {ways_out()}")
+            self._look_again_at = self._now() + REFUSED_S
         except AuthorizationError:
             raise
         except KafkaError as error:

@@ -15,7 +15,7 @@ from typing import Any
 from kafka.errors import KafkaError
 
 from schemas.records import Snapshot
-from streams.broker import BrokerPort, was_fenced
+from streams.broker import BrokerPort, UnreadableBatch, was_fenced
 from streams.learn.job.metrics import ModelMetrics
 from streams.learn.job.online import OnlineStore
 from streams.learn.job.owner import PartitionOwner
@@ -29,6 +29,7 @@ from streams.web import BulkHistogram
 
 log = logging.getLogger(__name__)
 
+UNREADABLE_REST_S = 10.0  # to the next try to read a batch that is damaged
 FENCED_REST_S = 3.0  # more than a heartbeat takes to tell who woke up that it is in the group no more
 
 Seek = Callable[[int, int], Awaitable[int]]  # (partition, offset) -> the number of the seek
@@ -58,12 +59,21 @@ class AssignedPartition:
     seek: int = 0  # records delivered since an earlier seek are still in the pipe, and left out
     newest: dict[str, Snapshot] = field(default_factory=dict)  # durable snapshots of its buckets, gone when it goes
     trouble: str = ""  # why its state was given up, until it is restored
-    rests_until: float = 0.0  # by the event loop's clock; fenced, it lets the group say first whose partition it is
+    rests_until: float = 0.0  # by the event loop's clock: fenced, or before a batch that is damaged
 
     @property
     def ready(self) -> bool:
         """Whether the partition is restored, and read from where its learner is."""
         return self.sought and self.owner.learner is not None
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is left alone for now; who is fenced lets the group say first whose partition it is."""
+        return asyncio.get_running_loop().time() < self.rests_until
+
+    def rest(self, seconds: float) -> None:
+        """Leave it alone for a while."""
+        self.rests_until = asyncio.get_running_loop().time() + seconds
 
 
 class Learning:
@@ -116,6 +126,14 @@ class Learning:
         place = self.places.get(number)
         if place is not None:
             self._later(self._lost(number, place))
+
+    def rest(self, number: int, why: str) -> None:
+        """Read a partition again only in a while, from where its learner is then: nobody can read on there now."""
+        place = self.places.get(number)
+        if place is not None:
+            log.error("samples partition %d waits: %s; it is tried again every %g s", number, why, UNREADABLE_REST_S)
+            place.sought, place.trouble = False, why
+            place.rest(UNREADABLE_REST_S)
 
     async def _lost(self, number: int, place: AssignedPartition) -> None:
         async with place.lock:
@@ -187,12 +205,7 @@ class Learning:
         await asyncio.gather(*(self._tend(number, place) for number, place in list(self.places.items())))
 
     async def _tend(self, number: int, place: AssignedPartition) -> None:
-        if (
-            place.ready
-            or place.lock.locked()
-            or self._stopping
-            or asyncio.get_running_loop().time() < place.rests_until
-        ):
+        if place.ready or place.lock.locked() or self._stopping or place.rests:
             return
         async with place.lock:
             try:
@@ -211,7 +224,8 @@ class Learning:
 
     async def catch_up(self) -> bool:
         """Learn some of what lies behind the head of each log; return whether there was anything."""
-        behind = [one for one in self.places.items() if one[1].ready and one[1].owner.behind]
+        ready = [(number, place) for number, place in self.places.items() if place.ready and not place.rests]
+        behind = [(number, place) for number, place in ready if place.owner.behind]
         await asyncio.gather(*(self._catch_up(number, place) for number, place in behind))
         return bool(behind)
 
@@ -222,6 +236,10 @@ class Learning:
             before = replace(place.owner.learner.counts)
             try:
                 await in_thread(place.owner.catch_up)
+            except UnreadableBatch as error:  # nothing was learned yet, and the head need not wait
+                log.error("samples partition %d does not catch up: %s", number, error)
+                place.rest(UNREADABLE_REST_S)
+                return
             except Exception as error:  # whatever it is, the state may now differ from what is durable
                 await self._give_up(number, place, error)
                 return
@@ -250,7 +268,7 @@ class Learning:
         if isinstance(error, Hopeless):
             self.hopeless = error
         if was_fenced(error):
-            place.rests_until = asyncio.get_running_loop().time() + FENCED_REST_S
+            place.rest(FENCED_REST_S)
         place.sought, place.trouble = False, repr(error)
         level = logging.ERROR if isinstance(error, Hopeless) else logging.WARNING
         log.log(level, "samples partition %d is made again from what is durable: %r", number, error)

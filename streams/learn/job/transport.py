@@ -11,10 +11,12 @@ begun, that never ended. Progress records tell how far learning is.
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from aiokafka import TopicPartition
+from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, ConsumerRebalanceListener, Transport
 from faust.types import TP
@@ -56,19 +58,42 @@ class WaitingListener(ConsumerRebalanceListener):
         await super().on_partitions_assigned(assigned)
 
 
+class ReadableRecords(fetcher.PartitionRecords):  # type: ignore[misc]  # aiokafka has no types
+    """What one fetch brought of a partition, up to a batch that cannot be read, of which a note is taken.
+
+    Raised through aiokafka 0.14.0, an error would take what it had fetched of other partitions with it, and count that
+    as delivered.
+    """
+
+    def __init__(self, *args: Any, unreadable: dict[TopicPartition, str]) -> None:
+        super().__init__(*args)
+        self._unreadable = unreadable
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except StopIteration:
+            raise
+        except Exception as error:  # of a codec, too
+            self._unreadable[self._tp] = f"cannot read {self._tp} at offset {self.next_fetch_offset}: {error!r}"
+            raise StopIteration from error
+
+
 class LearnThread(AIOKafkaConsumerThread):
     """The thread around aiokafka's consumer."""
 
     app: Any
     seeks: int
+    unreadable: dict[TopicPartition, str]  # what was met since the last fetch
     # Keyed by the position object of one assignment, so that another assignment starts without a memory.
     trails: WeakKeyDictionary[Any, Trail]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.seeks, self.trails = 0, WeakKeyDictionary()
+        self.seeks, self.trails, self.unreadable = 0, WeakKeyDictionary(), {}
 
     def _create_worker_consumer(self, transport: Any) -> Any:
+        fetcher.PartitionRecords = partial(ReadableRecords, unreadable=self.unreadable)
         consumer = super()._create_worker_consumer(transport)
         consumer._isolation_level = (
             "read_committed"  # its fetcher is made at start; Faust only asks for this with tables
@@ -95,6 +120,11 @@ class LearnThread(AIOKafkaConsumerThread):
                 record.headers = [*record.headers, (FOLLOWS, b"%d %d" % (seek, follows))]
                 follows = record.offset + 1
             self.trails[position] = Trail(seek, follows)
+        while self.unreadable:
+            place, why = self.unreadable.popitem()
+            if place in self.assignment():
+                self.hold([place])
+                self.app.loop.call_soon_threadsafe(self.app.learning.rest, place.partition, why)
         return batches
 
     def hold(self, places: Iterable[Any]) -> None:
