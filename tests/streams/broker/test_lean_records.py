@@ -1,5 +1,6 @@
 """The short cut through kafka-python's parser reads what the library reads, on every form of batch."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -127,7 +128,7 @@ def test_damaged_bytes_are_refused_or_read_as_the_library_does(rows):
         for byte in (0, 1, 2, 127, 128, 255):
             bad = bytearray(good)
             bad[at] = byte
-            with pytest.raises(UnreadableBatch, match="CorruptRecord") if bytes(bad) != good else pytest.MonkeyPatch.context():
+            with pytest.raises(UnreadableBatch, match="CorruptRecord") if bytes(bad) != good else nullcontext():
                 read(LeanPartitionRecords, bytes(bad))
             assert outcome(LeanPartitionRecords, signed(bad)) == outcome(Fetcher.PartitionRecords, signed(bad))
 
