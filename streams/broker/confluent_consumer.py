@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer
 from confluent_kafka import KafkaError as ConfluentError
 from kafka import TopicPartition
-from kafka.errors import IllegalStateError, LogTruncationError, OffsetOutOfRangeError
+from kafka.errors import IllegalStateError, OffsetOutOfRangeError
 
 from streams.broker.confluent_options import as_port_error, client_options, confluent_place, errors_of_the_port
 from streams.broker.kafka_consumer import METADATA_MS, SESSION_MS, KafkaLogConsumer
@@ -21,8 +21,9 @@ log = logging.getLogger(__name__)
 
 MOST_RECORDS = 4_000  # of one poll
 MOST_PARKED = 20_000  # records of a paused partition that are kept here; then the client fetches no more of it
+MOST_PARKED_BYTES = 16 << 20  # in the last 4,000 of them
 _UNREADABLE = (ConfluentError._BAD_MSG, ConfluentError._BAD_COMPRESSION, ConfluentError._NOT_IMPLEMENTED)
-_LOST = {ConfluentError._AUTO_OFFSET_RESET: OffsetOutOfRangeError, ConfluentError._LOG_TRUNCATION: LogTruncationError}
+_LOST = (ConfluentError._AUTO_OFFSET_RESET, ConfluentError._LOG_TRUNCATION)
 
 
 class ConfluentGroupConsumer(KafkaLogConsumer):
@@ -96,8 +97,7 @@ class ConfluentGroupConsumer(KafkaLogConsumer):
                 self._sought = False
                 self._stopped.clear()
             found = self._taken(self._member_of.consume(MOST_RECORDS, timeout_ms / 1000))
-            full = {place for place in self._paused & {*self._next} if len(self._parked.get(place, ())) > MOST_PARKED}
-            self._stop(full - self._stopped)
+            self._stop({place for place in self._paused - self._stopped if self._is_full(place)})
             self._start(self._stopped - self._paused)
         return found
 
@@ -130,11 +130,17 @@ class ConfluentGroupConsumer(KafkaLogConsumer):
         if unreadable:
             first = {place: offset for place, _, offset in reversed(unreadable)}
             raise UnreadableBatch(first, "; ".join(error.str() for _, error, _ in unreadable))
-        for place, error, offset in errors:
-            if error.code() in _LOST and place is not None:
-                raise _LOST[error.code()]({place: offset})
+        lost = {place: offset for place, error, offset in errors if place is not None and error.code() in _LOST}
+        if lost:  # of all of them: librdkafka says it once, and fetches no more
+            raise OffsetOutOfRangeError(lost)
+        for _, error, _ in errors:
             if error.code() != ConfluentError._PARTITION_EOF:
                 raise as_port_error(error)
+
+    def _is_full(self, place: TopicPartition) -> bool:
+        records = self._parked.get(place, [])
+        size = sum(len(record.value or b"") for record in records[-MOST_RECORDS:])
+        return len(records) > MOST_PARKED or size > MOST_PARKED_BYTES
 
     def _stop(self, places: set[TopicPartition]) -> None:
         if places:

@@ -10,7 +10,14 @@ from typing import Any
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import KafkaError, KafkaTimeoutError, NoOffsetForPartitionError, UnstableOffsetCommitError
+from kafka.errors import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    NoOffsetForPartitionError,
+    UnstableOffsetCommitError,
+)
 
 from streams.broker.clients import admin_client, consumer, end_joining, hand_out_parked, keep_assignment
 from streams.broker.lean_records import read_lean
@@ -52,9 +59,14 @@ class KafkaLogConsumer:
         return found
 
     def position(self, place: TopicPartition) -> int | None:
-        """Return the offset that is read next, beyond markers, if it is known."""
-        found: int | None = self._consumer.position(place, timeout_ms=0)
-        return found
+        """Return the offset that is read next, beyond markers, if it is known.
+
+        The library's own ``position`` also raises what the next poll should: that a log was truncated, for one.
+        """
+        state = self._consumer._subscription.assignment.get(place)
+        if state is None:
+            raise IllegalStateError(f"{place} is not assigned")
+        return None if state.position is None else int(state.position.offset)
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         """Go on reading at ``offset``."""
@@ -65,8 +77,11 @@ class KafkaLogConsumer:
         wanted = list(places)
         if self._asker is None:  # a reader of committed records is told the last stable offset as the end
             self._asker = consumer(self._settings, isolation_level="read_uncommitted")
-        starts = self._asker.beginning_offsets(wanted, timeout_ms=ANSWER_MS)
-        ends = self._asker.end_offsets(wanted, timeout_ms=ANSWER_MS)
+        try:
+            starts = self._asker.beginning_offsets(wanted, timeout_ms=ANSWER_MS)
+            ends = self._asker.end_offsets(wanted, timeout_ms=ANSWER_MS)
+        except KeyError as error:  # kafka-python leaves out those whose leader it does not know, and asks for that
+            raise LeaderNotAvailableError(f"nobody is known to lead {error.args[0]}") from error
         return {place: (starts[place], ends[place]) for place in wanted}
 
     def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
@@ -101,7 +116,8 @@ class KafkaLogConsumer:
 
     def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int | None]:
         """Return the first offset of each log whose time stamp is not before ``time_ms``, or None."""
-        found = self._consumer.offsets_for_times(dict.fromkeys(places, time_ms), timeout_ms=ANSWER_MS)
+        ask = self._consumer.offsets_for_times  # one at a time: of many, those whose leader is not known seem empty
+        found = {place: ask({place: time_ms}, timeout_ms=ANSWER_MS)[place] for place in places}
         return {place: entry.offset if entry else None for place, entry in found.items()}
 
     def topic_ids(self, names: Iterable[str]) -> Mapping[str, str]:

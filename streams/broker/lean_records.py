@@ -1,21 +1,30 @@
-"""A short cut through kafka-python's parser of record batches, for readers that want offset, time, key and value.
+"""A short cut through kafka-python's fetcher, for readers that want offset, time, key and value.
 
-kafka-python 3.0.12 takes 10 µs for a record, most of it for thirteen fields that no job looks at. What this reads is
-held to the same rules; a batch that is not of the common kind (headers, an old format, anything odd) goes the library's
-way.
+A batch that is not of the common kind (an old format, anything odd) goes the library's way. One that came as it was
+written and cannot be read, or is too large unpacked, has records without a value in its place: who wrote it must not
+stop its readers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import ge
 from typing import Any
 
 from kafka import KafkaConsumer
-from kafka.errors import CorruptRecordError
+from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.record.default_records import DefaultRecordBatch
 
+from streams.broker.batch_rows import lean_rows
 from streams.broker.port import Fetched
-from streams.broker.unreadable import ReadablePartitionRecords
+from streams.broker.unreadable import ReadablePartitionRecords, UnreadableBatch
+
+MOST_POLL_BYTES = 32 << 20  # of batches that one poll hands out, unpacked, about
+MOST_STAMP = (1 << 63) - 1
+
+log = logging.getLogger(__name__)
 
 
 def read_lean(consumer: KafkaConsumer) -> None:
@@ -23,11 +32,36 @@ def read_lean(consumer: KafkaConsumer) -> None:
 
     The fetcher looks its parser up by this name for every answer of the broker.
     """
-    consumer._fetcher.PartitionRecords = LeanPartitionRecords
+    fetcher = consumer._fetcher
+    append = fetcher._append
+
+    def append_some(drained: Any, part: Any, max_records: int, update_offsets: bool) -> int:
+        count: int = append(drained, part, max_records, update_offsets)
+        return max_records if part.enough else count  # no more in this poll
+
+    fetcher.PartitionRecords, fetcher._append = LeanPartitionRecords, append_some
 
 
 class LeanPartitionRecords(ReadablePartitionRecords):
     """What one fetch brought of a partition; only the way from batches to records differs from the library's."""
+
+    enough = False  # whether the last call took as many bytes as one poll may hand out
+    _room = MOST_POLL_BYTES
+
+    def take(self, n: int | None = None) -> list[Any]:
+        """Return the next records, up to ``n``, and of no more batches once they make as many bytes as one poll may."""
+        self._room, records = MOST_POLL_BYTES, list[Any]()
+        try:
+            records.extend(islice(iter(self.record_iterator.__next__, None), n))
+        except Exception as error:
+            self.drain()
+            if not records:  # else the next fetch brings it again
+                raise UnreadableBatch({self.topic_partition: self.next_fetch_offset}, repr(error)) from error
+        self.enough = self._room <= 0
+        return records
+
+    def _maybe_skip_record(self, record: Any) -> bool:
+        return record is None or record[0] < self.fetch_offset
 
     def _unpack_records(self, tp: Any, records: Any, key_deserializer: Any, value_deserializer: Any) -> Iterator[Any]:
         make = tuple.__new__
@@ -37,9 +71,12 @@ class LeanPartitionRecords(ReadablePartitionRecords):
             if batch.magic == 2 and self._hidden(batch):
                 self.next_fetch_offset = batch.next_offset
                 continue
-            rows = lean_rows(batch)
-            self.records_read += len(rows or ())
-            for row in self._rows(batch) if rows is None else rows:
+            if self._room <= 0:
+                yield None  # the end of a poll
+            rows = self._rows(batch)
+            self._room -= len(batch._buffer)
+            for row in rows:
+                self.records_read += 1
                 self.next_fetch_offset = row[0] + 1
                 yield make(Fetched, row)
             if batch.magic == 2:  # its last records may have been compacted away
@@ -58,92 +95,31 @@ class LeanPartitionRecords(ReadablePartitionRecords):
                 return True
         return bool(batch.is_control_batch)
 
-    def _rows(self, batch: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a batch as the library reads them, up to the first that is damaged."""
+    def _rows(self, batch: Any) -> Iterable[tuple[Any, ...]]:
+        """Return the rows of a batch; of one that came as it was written and cannot be read, rows without a value."""
+        try:
+            rows = lean_rows(batch)
+            return self._library_rows(batch) if rows is None else rows
+        except (UnsupportedCodecError, MemoryError):
+            raise  # neither is the fault of what was written
+        except Exception as error:
+            if batch.magic != 2:
+                raise
+            log.error("%s: the batch at offset %d cannot be read: %r", self.topic_partition, batch.base_offset, error)
+            offsets = range(batch.base_offset, batch.next_offset)
+            return ((offset, batch.max_timestamp, None, None) for offset in offsets)
+
+    def _library_rows(self, batch: Any) -> list[tuple[Any, ...]]:
+        rows = [(record.offset, record.timestamp, record.key, record.value) for record in self._sound(batch)]
+        if batch.magic < 2:
+            return rows
+        offsets = [-1, *(row[0] for row in rows), batch.next_offset]
+        if any(map(ge, offsets, offsets[1:])):
+            raise CorruptRecordError("its offsets do not rise")
+        return [(at, max(-MOST_STAMP, min(stamp, MOST_STAMP)), key, value) for at, stamp, key, value in rows]
+
+    def _sound(self, batch: Any) -> Iterator[Any]:
         for record in batch:
             if self.check_crcs and not record.validate_crc():
                 raise CorruptRecordError(f"a record of {self.topic_partition} at {record.offset} failed its crc check")
-            self.records_read += 1
-            yield record.offset, record.timestamp, record.key, record.value
-
-
-def lean_rows(batch: Any) -> list[tuple[int, int, bytes | None, bytes | None]] | None:
-    """Return (offset, time stamp, key, value) of every record of a batch, or None when it is not of the common kind."""
-    if batch.magic != 2 or batch._next_record_index:
-        return None
-    batch._maybe_uncompress()
-    data, at = bytes(batch._buffer), batch._pos
-    base, stamp, append_time = batch.base_offset, batch.first_timestamp, batch.max_timestamp
-    if not batch.timestamp_type:
-        append_time = None
-    rows = []
-    try:
-        for _ in range(batch.records_count):
-            number = data[at]
-            at += 1  # numbers of one and of two bytes are read here: a call for each would be a fifth of all
-            if number > 127:
-                if (more := data[at]) < 128:
-                    number += (more << 7) - 128
-                    at += 1
-                else:
-                    number, at = _longer(data, at, number)
-            end = at + (number >> 1)
-            flags, later = data[at], data[at + 1]  # no attribute is in use
-            at += 2
-            if later > 127:
-                if (more := data[at]) < 128:
-                    later += (more << 7) - 128
-                    at += 1
-                else:
-                    later, at = _longer(data, at, later)
-            delta = data[at]
-            at += 1
-            if delta > 127:
-                if (more := data[at]) < 128:
-                    delta += (more << 7) - 128
-                    at += 1
-                else:
-                    delta, at = _longer(data, at, delta)
-            key = value = None
-            size = data[at]
-            at += 1
-            if size != 1:
-                if size > 127:
-                    size, at = _longer(data, at, size)
-                flags |= size & 1
-                key = data[at : at + (size >> 1)]
-                at += size >> 1
-            size = data[at]
-            at += 1
-            if size != 1:
-                if size > 127:
-                    if (more := data[at]) < 128:
-                        size += (more << 7) - 128
-                        at += 1
-                    else:
-                        size, at = _longer(data, at, size)
-                flags |= size & 1
-                value = data[at : at + (size >> 1)]
-                at += size >> 1
-            if flags or (number | delta) & 1 or data[at] or at + 1 != end:  # negative sizes, headers
-                return None
-            at = end
-            moment = stamp + ((later >> 1) ^ -(later & 1)) if append_time is None else append_time
-            rows.append((base + (delta >> 1), moment, key, value))
-    except IndexError:
-        return None
-    return rows if at == len(data) else None
-
-
-def _longer(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """Return a varint of several bytes, still zigzagged, and what comes behind it; not in place if it has over four."""
-    more = data[at]
-    if more < 128:
-        return first + (more << 7) - 128, at + 1
-    third = data[at + 1]
-    if third < 128:
-        return first + (more << 7) + (third << 14) - 16512, at + 2
-    fourth = data[at + 2]
-    if fourth < 128:
-        return first + (more << 7) + (third << 14) + (fourth << 21) - 2113664, at + 3
-    raise IndexError("a number of more than four bytes")
+            yield record

@@ -39,6 +39,7 @@ class Durable:
     candidates: Mapping[str, Snapshot] = field(default_factory=dict)
     rollouts: Mapping[str, Rollout] = field(default_factory=dict)
     progress: Mapping[int, Progress] = field(default_factory=dict)  # by samples partition
+    topic_id: str = ""  # of the topic where it was
 
 
 @dataclass(slots=True)
@@ -89,6 +90,7 @@ def standing_of(bucket: Bucket, log: SamplesPartition, known: Durable, *, log_st
     # Between a stamp and the progress there was nothing to learn, if that speaks of this very snapshot.
     if learned == state.version or state.stamp >= progress.next_offset:
         return Standing(head=state)
+    state.stamp = max(state.stamp, log_start)  # what was deleted in between nobody can learn any more
     return Standing(behind=state)
 
 

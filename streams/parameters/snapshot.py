@@ -157,28 +157,30 @@ def restore_model(bucket: Bucket, snapshot: Snapshot) -> Bandit:
 def frozen_model(snapshot: Snapshot) -> Ranking:
     """Return what ranks with a snapshot alone: its sums and settings, without the table that it was learned with."""
     verify(snapshot)
-    model: Ranking
-    if snapshot.algorithm == RandomLists.name:
-        model = RandomLists(positions=snapshot.positions, reward_scale=snapshot.reward_scale)
-    elif snapshot.algorithm == PbmUcb.name:
-        everywhere = np.ones(snapshot.positions)  # the table weighs what is learned; ranking does not look at it
-        model = PbmUcb(examination=everywhere, alpha=snapshot.alpha, reward_scale=snapshot.reward_scale)
-    else:
-        model = LinearRanking(
-            snapshot.dim,
-            positions=snapshot.positions,
-            phi=snapshot.phi,
-            alpha=snapshot.alpha,
-            ridge=snapshot.ridge,
-            beta=snapshot.beta,
-            context_scale=snapshot.context_scale,
-            reward_scale=snapshot.reward_scale,
-        )
     try:
+        model = _ranking_of(snapshot)
         model.restore(snapshot.state_arrays)
     except ValueError as error:
         raise SnapshotCorrupt(f"snapshot {name_of(snapshot)} is no {snapshot.algorithm} state: {error}") from error
     return model
+
+
+def _ranking_of(snapshot: Snapshot) -> Ranking:
+    if snapshot.algorithm == RandomLists.name:
+        return RandomLists(positions=snapshot.positions, reward_scale=snapshot.reward_scale)
+    if snapshot.algorithm == PbmUcb.name:
+        everywhere = np.ones(snapshot.positions)  # the table weighs what is learned; ranking does not look at it
+        return PbmUcb(examination=everywhere, alpha=snapshot.alpha, reward_scale=snapshot.reward_scale)
+    return LinearRanking(
+        snapshot.dim,
+        positions=snapshot.positions,
+        phi=snapshot.phi,
+        alpha=snapshot.alpha,
+        ridge=snapshot.ridge,
+        beta=snapshot.beta,
+        context_scale=snapshot.context_scale,
+        reward_scale=snapshot.reward_scale,
+    )
 
 
 def check_stamp(bucket: Bucket, snapshot: Snapshot | None, learned: Version | None) -> None:

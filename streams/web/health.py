@@ -58,8 +58,8 @@ class StuckCheck:
     'partitions [3] have lag and have not moved for 60 s'
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, *, after_s: float = STUCK_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._after_s = clock, after_s
         self._stood: dict[int, tuple[int | None, float]] = {}  # its offset, and since when it is there with lag
 
     def note(self, offsets: Mapping[int, int | None], *, lagging: Callable[[int], bool]) -> None:
@@ -75,5 +75,5 @@ class StuckCheck:
     def stuck(self) -> str | None:
         """Return which partitions stand still, in words, or None."""
         now = self._clock()
-        found = [partition for partition, (_, since) in self._stood.items() if now - since > STUCK_S]
-        return f"partitions {found} have lag and have not moved for {STUCK_S:g} s" if found else None
+        found = [partition for partition, (_, since) in self._stood.items() if now - since > self._after_s]
+        return f"partitions {found} have lag and have not moved for {self._after_s:g} s" if found else None

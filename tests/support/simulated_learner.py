@@ -100,7 +100,8 @@ class LearnJob:
         for number, place in list(self.learning.places.items()):
             if place.ready and place.owner.behind:
                 self._loop.run(self.learning._catch_up(number, place))
-        assert self.learning.hopeless is None, self.learning.hopeless
+        refused = [one.trouble for one in self.learning.places.values() if one.rests_until > self._loop.time() + 3.0]
+        assert not refused, refused
 
     async def _assign(self) -> None:
         self.learning.assign(sorted(place.partition for place in self._consumer.assignment()))

@@ -29,6 +29,8 @@ Inputs = tuple[TopicPartition, TopicPartition]  # impressions and clicks of one 
 CommittedNow = Mapping[TopicPartition, GroupOffset | None]
 Bounds = Mapping[TopicPartition, tuple[int, int]]
 
+UNREADABLE = "it is tried again every minute; what no replica has whole can only be deleted (kafka-delete-records.sh)"
+
 
 class JoinRefused(RuntimeError):
     """A start that would lose or repeat events without anybody having decided so."""
@@ -42,7 +44,7 @@ def parse_start(start: str | None) -> str | int | None:
     """
     if start is None or start in ("earliest", "latest"):
         return start
-    if start.isdecimal():
+    if start.isdecimal() and len(start) < 16:
         return int(start)
     try:
         return parse_time(start)
@@ -86,6 +88,14 @@ def made_anew(inputs: Inputs) -> JoinRefused:
     names = f"{inputs[0].topic} or {inputs[1].topic}"
     return JoinRefused(
         f"partition {inputs[0].partition}: {names} was made anew since it began (other topic id); {ways_out()}"
+    )
+
+
+def half_of(place: TopicPartition) -> str:
+    """Return what is said of a partition that only one of the two topics has."""
+    return (
+        f"only {place.topic} has a partition {place.partition}: give the other topic as many "
+        "(kafka-topics.sh --alter --partitions); the other partitions go on"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -24,7 +24,7 @@ from streams.broker import (
 from streams.events import Acceptance
 from streams.join.commit import Commit
 from streams.join.job.partition import Entries, PartitionJoin
-from streams.join.job.starts import Bounds, CommittedNow, JoinRefused, Starts, ways_out
+from streams.join.job.starts import UNREADABLE, Bounds, CommittedNow, JoinRefused, Starts, half_of, ways_out
 from streams.join.job.watch import JoinWatch
 from streams.join.job.writer import JoinWriter, Pace
 from streams.join.log_part import BadCommit
@@ -38,7 +38,6 @@ POLL_MS = 50
 IDLE_CHECK_S = 5.0
 MANY_BEHIND = 10_000  # records to be read, whose buffers are worth giving back
 AGAIN_S, MOST_AGAIN_S = 0.5, 5.0  # to the next look after an error, and after many
-UNREADABLE = "this is tried again every minute; what no replica has whole can only be deleted (kafka-delete-records.sh)"
 WAITING_S, REFUSED_S = 1.0, 60.0  # to the next look at what has not begun, and at what is refused
 
 
@@ -147,14 +146,12 @@ class JoinJob:
     def _poll(self) -> Mapping[TopicPartition, Sequence[Any]]:
         try:
             return self._consumer.poll(POLL_MS)
-        except (OffsetOutOfRangeError, LogTruncationError) as error:
-            for place in error.args[0]:
-                self._refuse(place.partition, f"events of {place.topic} that are still needed are gone; {ways_out()}")
-            self._look_again_at = self._now() + REFUSED_S
+        except OffsetOutOfRangeError as error:
+            self._refuse_all(error.args[0], "events that are still needed are gone")
+        except LogTruncationError as error:
+            self._refuse_all(error.divergent_offsets, "the log has lost its end, and events that were joined")
         except UnreadableBatch as error:  # what follows may be joined only when this was
-            for place in error.args[0]:
-                self._refuse(place.partition, f"{error}; {UNREADABLE}; {ways_out()}")
-            self._look_again_at = self._now() + REFUSED_S
+            self._refuse_all(error.args[0], f"{error}; {UNREADABLE}")
         except AuthorizationError:
             raise
         except KafkaError as error:
@@ -192,8 +189,10 @@ class JoinJob:
             return  # the group says more soon
         if self._writer is None:
             self._writer = JoinWriter(self._broker, self._writer_name)
-        assigned = sorted({place.partition for place in self._consumer.assignment()})
-        gone = {*self._joins, *self._refused} - {*assigned}
+        places = self._consumer.assignment()
+        numbers = sorted({place.partition for place in places})
+        assigned = [number for number in numbers if places.issuperset(self._starts.inputs(number))]
+        gone = {*self._joins, *self._refused} - {*numbers}
         if gone:
             log.info("partitions %s went to another worker", sorted(gone))
         for partition in {*self._joins, *self._refused} if self._starts.look() else gone:
@@ -204,6 +203,10 @@ class JoinJob:
         inputs = {partition: self._starts.inputs(partition) for partition in assigned}
         committed = self._consumer.committed(chain(*inputs.values()))
         bounds = self._consumer.bounds(chain(*inputs.values()))
+        for place in places:
+            if place.partition not in assigned:  # somebody has added partitions to one of the two topics
+                self._consumer.seek(place, 0)
+                self._refuse(place.partition, half_of(place))
         waiting = [number for number in assigned if not self._open(number, committed, bounds)]
         pause_s = WAITING_S if waiting else REFUSED_S if self._refused else None
         self._look_again_at = None if pause_s is None else self._now() + pause_s
@@ -221,6 +224,12 @@ class JoinJob:
         self._refused[partition] = why
         for place in self._consumer.assignment().intersection(self._starts.inputs(partition)):
             self._consumer.pause(place)
+
+    def _refuse_all(self, places: Iterable[TopicPartition], why: str) -> None:
+        """Leave these partitions alone for a while."""
+        for place in places:
+            self._refuse(place.partition, f"partition {place.partition} of {place.topic}: {why}; {ways_out()}")
+        self._look_again_at = self._now() + REFUSED_S
 
     def _open(self, partition: int, committed: CommittedNow, bounds: Bounds) -> bool:
         """Have a partition joined from where it stands, or refuse it; return whether it has begun."""

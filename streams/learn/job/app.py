@@ -147,8 +147,6 @@ def add_learn(app: LearnApp, samples: Any, settings: Settings) -> None:
     async def keep_restored() -> None:
         while not app.should_stop:
             await app.learning.tend()
-            if app.learning.hopeless is not None:
-                await app.crash(app.learning.hopeless)
             await app.learning.take_up()
             behind = await app.learning.catch_up()
             await asyncio.sleep(0.0 if behind else min(0.5, settings.publish_every_s))
@@ -194,9 +192,10 @@ def behind(app: LearnApp, samples: Any, partition: int) -> int | None:
         end = app.samples_consumer.stable_end(TP(samples.get_topic_name(), partition))
     except LookupError:
         return None
-    if end is None or partition not in app.learned_offsets():
+    learned_to = app.learned_offsets().get(partition)  # once: a thread may drop the partition meanwhile
+    if end is None or learned_to is None:
         return None
-    return max(0, end - app.learned_offsets()[partition]) if lagging(app, samples, partition) else 0
+    return max(0, end - learned_to) if lagging(app, samples, partition) else 0
 
 
 def lagging(app: LearnApp, samples: Any, partition: int) -> bool:
@@ -211,8 +210,8 @@ def lagging(app: LearnApp, samples: Any, partition: int) -> bool:
 
 def delivered(message: Any) -> Delivered:
     """Return a message of Faust as what is learned."""
-    record = LogRecord(message.offset, round(message.timestamp * 1000), message.key, message.value)
     trail = trail_of(message.headers)
+    record = LogRecord(message.offset, trail.stamp_ms, message.key, message.value)
     return Delivered(message.partition, trail.seek, trail.offset, record)
 
 
@@ -251,11 +250,8 @@ def run_learn(settings: Settings) -> int:
     try:
         worker.execute_from_commandline()
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    except Hopeless as error:
-        print(f"glimpse learn: {error}", file=sys.stderr)
-        code = 1
-    return code
+        return end.code if isinstance(end.code, int) else 1
+    return 0
 
 
 def web_port_of(settings: Settings) -> int:

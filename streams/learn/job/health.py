@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from streams.learn.job.metrics import MOST_BUCKETS
 from streams.learn.job.rounds import Learning
 from streams.learn.job.threads import in_thread
-from streams.web import Health, StuckCheck, text_of
+from streams.web import STUCK_S, Health, StuckCheck, text_of
 
 
 class LearnHealth:
@@ -34,7 +34,7 @@ class LearnHealth:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._learning, self._lagging, self._assigned = learning, lagging, assigned
-        self._stuck = StuckCheck(clock=clock)
+        self._stuck = StuckCheck(after_s=STUCK_S + learning.settings.publish_every_s, clock=clock)
 
     def ready(self) -> str | None:
         """Return what is still missing before every assigned partition is learned, or None."""

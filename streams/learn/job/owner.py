@@ -3,16 +3,18 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from kafka import TopicPartition
 
 from schemas.codec import encode
 from schemas.records import Candidate, Progress, Rollout, Snapshot
 from streams.broker import LogConsumer, TransactionWriter, partition_of
+from streams.learn.bucket_state import Durable
 from streams.learn.job.store import Store
 from streams.learn.partition_learner import PartitionLearner, Round
 from streams.logs import LogRecord, cut_to_fit
-from streams.parameters import CANDIDATE, ConfigChanged, key_of, overruled, split_snapshot
+from streams.parameters import CANDIDATE, ConfigChanged, in_force, key_of, overruled, split_snapshot
 from streams.settings import Bucket
 
 log = logging.getLogger(__name__)
@@ -50,6 +52,7 @@ class PartitionOwner:
         self.learner: PartitionLearner | None = None
         self._published, self._clock = published, clock
         self._writer: TransactionWriter | None = None
+        self._parameters_id = ""
         self._second: LogConsumer | None = None  # reads behind the head
 
     @property
@@ -64,12 +67,12 @@ class PartitionOwner:
         self._writer = self.store.broker.writer(self.name, patience_ms=PATIENCE_MS)
         log_now = self.store.log(self.partition)
         known = self.store.read()
+        self._parameters_id = known.topic_id
         # After reading: who slept in between, while others learned on, would find them beyond an end from before.
         start, end = self.store.bounds(log_now)
-        at = known.progress.get(self.partition)
+        at, buckets = known.progress.get(self.partition), self.buckets(log_now.partitions)
         if at is not None and at.samples_topic_id == log_now.topic_id:
-            self._check_bounds(at, start, end)
-        buckets = self.buckets(log_now.partitions)
+            known = self._within(known, at, buckets, start=start, end=end)
         learner = PartitionLearner(buckets, log_now, known, log_start=start)
         self._say(learner, buckets)
         for name in buckets:
@@ -104,17 +107,34 @@ class PartitionOwner:
             if partition_of(bucket.learns_from, partitions) == self.partition
         }
 
-    def _check_bounds(self, at: Progress, start: int, end: int) -> None:
-        if at.next_offset > end:
-            raise ConfigChanged(
-                f"samples partition {self.partition} ends at {end}, but was learned to {at.next_offset}: the log has "
-                "lost records; raise the epoch of its buckets to relearn what is left"
-            )
+    def _within(self, known: Durable, at: Progress, buckets: Mapping[str, Bucket], *, start: int, end: int) -> Durable:
+        """Return what is known, on a log with these bounds; refuse one that has lost what was learned.
+
+        Once every bucket that has learned it is set to a new epoch, reading goes on at the log's new end.
+        """
         if at.next_offset < start:
             log.error(
                 "samples partition %d: offsets %d to %d were deleted before they were learned; keep samples longer",
                 *(self.partition, at.next_offset, start),
             )
+        if at.next_offset <= end:
+            return known
+        here = [one for name, one in sorted(known.snapshots.items()) if name in buckets]
+        beyond = [
+            one.bucket
+            for one in here
+            if one.samples_topic_id == at.samples_topic_id
+            and one.samples_offset > end
+            and in_force(buckets[one.bucket], known.rollouts.get(one.bucket)).epoch <= one.epoch
+        ]
+        if beyond:
+            raise ConfigChanged(
+                f"samples partition {self.partition} ends at {end}, but was learned to {at.next_offset}: the log has "
+                f"lost records; to relearn what is left, raise the epoch of {', '.join(beyond)} in the settings"
+            )
+        candidates = {name: one for name, one in known.candidates.items() if one.samples_offset <= end}
+        progress = {**known.progress, self.partition: replace(at, next_offset=end, refused_to=end)}
+        return replace(known, candidates=candidates, progress=progress)
 
     def learn(self, records: Sequence[LogRecord]) -> None:
         """Learn a round of records and publish it; when this returns, the round is durable."""
@@ -127,6 +147,11 @@ class PartitionOwner:
     def behind(self) -> bool:
         """Whether something is learned behind the head of the log."""
         return self.learner is not None and bool(self.learner.behind)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether what was published here lies in a topic that is gone."""
+        return self.learner is not None and self.store.parameters_id not in ("", self._parameters_id)
 
     def not_taken_up(self, rollouts: Mapping[str, Rollout]) -> list[str]:
         """Return the buckets here that were rolled out after they were restored."""
@@ -174,9 +199,11 @@ class PartitionOwner:
     def _commit(self, made: Round) -> None:
         writer, topics = self._writer, self.store.topics
         assert writer is not None
-        # Clients read on at the same offset in another topic of the same name.
-        if self.store.samples_id() not in (None, made.progress.samples_topic_id):
-            raise LookupError(f"{topics.samples} was made anew: there are other lists at the same offsets")
+        # Clients read on at the same offset in another topic of the same name, and write on in it.
+        known = {topics.samples: made.progress.samples_topic_id, topics.parameters: self._parameters_id}
+        anew = [name for name, now in self.store.topic_ids().items() if now != known[name]]
+        if anew:
+            raise LookupError(f"{' and '.join(anew)} was made anew: what is there is not what was learned")
         writer.begin()
         for snapshot in made.snapshots:
             for chunk in split_snapshot(snapshot):

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
-from kafka.errors import KafkaError
-
 from schemas.records import Snapshot
 from streams.broker import BrokerPort, UnreadableBatch, was_fenced
 from streams.learn.job.metrics import ModelMetrics
@@ -22,13 +20,14 @@ from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.store import Store
 from streams.learn.job.threads import in_thread
 from streams.learn.partition_learner import Counts
-from streams.logs import LogRecord, SourceAway
+from streams.logs import LogRecord
 from streams.parameters import Hopeless
 from streams.settings import Settings
 from streams.web import BulkHistogram
 
 log = logging.getLogger(__name__)
 
+REFUSED_REST_S = 30.0  # until what somebody must decide is looked at again: the other partitions go on
 UNREADABLE_REST_S = 10.0  # to the next try to read a batch that is damaged
 FENCED_REST_S = 3.0  # more than a heartbeat takes to tell who woke up that it is in the group no more
 
@@ -94,7 +93,6 @@ class Learning:
         self.settings = settings
         self.store = Store(settings, broker=broker)
         self.places: dict[int, AssignedPartition] = {}
-        self.hopeless: Exception | None = None
         self.rounds = self.restored = self.gaps = 0
         self.counts: dict[int, Counts] = {}  # what was learned here and is durable, of partitions that are gone too
         self.models = ModelMetrics()
@@ -252,22 +250,23 @@ class Learning:
             return
         try:
             found = await in_thread(self.store.rolled_out)
-        except (KafkaError, SourceAway) as error:
+        except Exception as error:  # whatever it is, learning need not wait for it
             log.info("rollouts cannot be looked for now: %r", error)
             return
         for number, place in list(self.places.items()):
             newer = place.owner.not_taken_up(found)
-            if newer:
+            if newer or place.owner.elsewhere:
                 async with place.lock:
-                    log.info("samples partition %d takes up a rollout of %s", number, ", ".join(newer))
+                    what = f"a rollout of {', '.join(newer)}" if newer else "parameters that were made anew"
+                    log.info("samples partition %d takes up %s", number, what)
                     place.sought = False
                     await in_thread(place.owner.drop)
 
     async def _give_up(self, number: int, place: AssignedPartition, error: Exception) -> None:
         """Drop a partition's state; ``tend`` restores it."""
         if isinstance(error, Hopeless):
-            self.hopeless = error
-        if was_fenced(error):
+            place.rest(REFUSED_REST_S)
+        elif was_fenced(error):
             place.rest(FENCED_REST_S)
         place.sought, place.trouble = False, repr(error)
         level = logging.ERROR if isinstance(error, Hopeless) else logging.WARNING

@@ -1,5 +1,6 @@
 """What all owners in a process share: the topics, what is durable, and who has rolled out something."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from threading import Lock
@@ -12,9 +13,12 @@ from schemas.records import Rollout
 from streams.broker import BrokerPort, KafkaBroker, LogConsumer, partition_of
 from streams.learn.bucket_state import Durable, SamplesPartition
 from streams.learn.partition_learner import PartitionLearner
-from streams.parameters import ROLLOUT, ConfigChanged, SnapshotMissing
+from streams.logs import SourceAway
+from streams.parameters import ROLLOUT, ConfigChanged, Hopeless, SnapshotMissing
 from streams.parameters.job import KafkaParameters
 from streams.settings import Settings, Topics
+
+log = logging.getLogger(__name__)
 
 
 class Store:
@@ -36,9 +40,16 @@ class Store:
     def read(self) -> Durable:
         """Return the newest of what was published, read to the end of the topic as it is now."""
         with self._reading:
+            if self._reader is not None and self.topic_ids().get(self.topics.parameters) != self._reader.topic_id:
+                log.error("%s was made anew: what is there now is read from its beginning", self.topics.parameters)
+                self._reader.close()
+                self._reader = None
+                with self._watching:
+                    self._unwatch()
             self.reader.catch_up()
             found = self.reader
-            return Durable(dict(found.snapshots), dict(found.candidates), dict(found.rollouts), dict(found.progress))
+            told = dict(found.rollouts), dict(found.progress), found.topic_id
+            return Durable(dict(found.snapshots), dict(found.candidates), *told)
 
     def rolled_out(self) -> Mapping[str, Rollout]:
         """Return the newest rollout of each bucket, as far as it has come by now."""
@@ -56,13 +67,14 @@ class Store:
     def _watched(self) -> LogConsumer:
         if self._watch is None:
             found = self.broker.topics([self.topics.parameters]).get(self.topics.parameters)
-            self._watch = self.broker.consumer()
-            parameters = range(0 if found is None else found.partitions)
+            if found is None:
+                raise SourceAway(f"no topic {self.topics.parameters!r} just now")
+            self._watch, parameters = self.broker.consumer(), range(found.partitions)
             self._watch.assign([TopicPartition(self.topics.parameters, number) for number in parameters])
         return self._watch
 
     def _unwatch(self) -> None:
-        watch, self._watch = self._watch, None
+        watch, self._watch, self._rollouts = self._watch, None, {}
         if watch is not None:
             watch.close()
 
@@ -82,6 +94,11 @@ class Store:
             self._reader = KafkaParameters(self.settings, broker=self.broker)
         return self._reader
 
+    @property
+    def parameters_id(self) -> str:
+        """The id of the parameters topic that is read."""
+        return self._reader.topic_id if self._reader is not None else ""
+
     def log(self, partition: int = 0) -> SamplesPartition:
         """Return a samples partition as it is on the broker."""
         found = self.broker.topics([self.topics.samples]).get(self.topics.samples)
@@ -97,10 +114,10 @@ class Store:
         with self._asking:
             return self._asks().bounds([place])[place]
 
-    def samples_id(self) -> str | None:
-        """Return the id of the samples topic that is there now, if there is one."""
+    def topic_ids(self) -> Mapping[str, str]:
+        """Return the ids of samples and parameters as they are there now."""
         with self._asking:
-            return self._asks().topic_ids([self.topics.samples]).get(self.topics.samples)
+            return self._asks().topic_ids([self.topics.samples, self.topics.parameters])
 
     def _asks(self) -> LogConsumer:
         if self._asker is None:
@@ -108,12 +125,15 @@ class Store:
         return self._asker
 
     def check(self) -> None:
-        """Refuse to start when no bucket can be learned as it is set, or one's newest snapshot cannot be read."""
-        log, known = self.log(), self.read()
+        """Refuse to start when no bucket can be learned as it is set."""
+        place, known = self.log(), self.read()
         held: dict[str, str] = {}
         for name, bucket in self.settings.buckets.items():
-            home = replace(log, partition=partition_of(bucket.learns_from, log.partitions))
-            held |= PartitionLearner({name: bucket}, home, known).held
+            home = replace(place, partition=partition_of(bucket.learns_from, place.partitions))
+            try:
+                held |= PartitionLearner({name: bucket}, home, known).held
+            except Hopeless as error:  # its newest snapshot cannot be read: its partition is refused alone
+                held[name] = str(error)
         if held and len(held) == len(self.settings.buckets):
             raise ConfigChanged("; ".join(held.values()))
 

@@ -32,6 +32,7 @@ class Trail(NamedTuple):
 
     seek: int  # numbered upwards over all partitions
     offset: int
+    stamp_ms: int = 0  # of the record that it is noted on: Faust makes a float of it, which may be another number
 
 
 class EveryOffset(dict[Any, Any]):
@@ -115,9 +116,9 @@ class LearnThread(AIOKafkaConsumerThread):
             return {}
         for place, records in batches.items():
             position = self._position(consumer, place)  # still assigned, or aiokafka had not returned them
-            seek, follows = self.trails.get(position) or (self.seeks, records[0].offset)
+            seek, follows, _ = self.trails.get(position) or Trail(self.seeks, records[0].offset)
             for record in records:
-                record.headers = [*record.headers, (FOLLOWS, b"%d %d" % (seek, follows))]
+                record.headers = [*record.headers, (FOLLOWS, b"%d %d %d" % (seek, follows, record.timestamp))]
                 follows = record.offset + 1
             self.trails[position] = Trail(seek, follows)
         while self.unreadable:
@@ -210,5 +211,4 @@ class LearnTransport(Transport):
 def trail_of(headers: Iterable[tuple[str, bytes]] | Mapping[str, bytes] | None) -> Trail:
     """Return what the consumer above has noted on a delivered record."""
     pairs = dict(headers or ())
-    seek, offset = pairs[FOLLOWS].split()
-    return Trail(int(seek), int(offset))
+    return Trail(*map(int, pairs[FOLLOWS].split()))

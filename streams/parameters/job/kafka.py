@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from kafka import TopicPartition
-from kafka.errors import KafkaError, OffsetOutOfRangeError
+from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Candidate, Progress, Rollout, Snapshot
@@ -37,6 +37,7 @@ class KafkaParameters:
             found = broker.topics([self.topic]).get(self.topic)
             if found is None or not found.partitions:
                 raise SnapshotMissing(f"no topic {self.topic!r} on Kafka at {self.address}; create it: glimpse topics")
+            self.topic_id = found.topic_id
             self._places = [TopicPartition(self.topic, number) for number in range(found.partitions)]
             self._consumer = broker.consumer()
         except KafkaError as error:
@@ -76,7 +77,7 @@ class KafkaParameters:
             raise self._away(error) from error
 
     def _away(self, error: KafkaError) -> SourceAway:
-        if isinstance(error, OffsetOutOfRangeError):  # the topic was made again, and what was read is of another
+        if isinstance(error, OffsetOutOfRangeError | LogTruncationError):  # what was read is of another log
             self._forget()
             self._consumer.assign(self._places)
         return SourceAway(f"{self.topic} on {self.address} cannot be read: {error}")

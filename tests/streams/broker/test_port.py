@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from jobs import wait_until
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import UnstableOffsetCommitError
+from kafka.errors import KafkaError, UnstableOffsetCommitError
 from kafka.structs import OffsetAndMetadata
 
 from streams.broker import GroupOffset, admin, open_broker, transactional
@@ -59,6 +59,25 @@ def test_partitions_that_are_added_are_seen(settings_for, monkeypatch, client):
     with admin(settings) as client:
         client.create_partitions(dict.fromkeys(topics, 3))
     wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 6, timeout_s=60, every_s=0.3)
+    consumer.close()
+
+
+def test_bounds_of_partitions_that_nobody_is_known_to_lead_are_asked_for_again(settings_for):
+    settings = settings_for(partitions=1)
+    topic = Topics.of(settings).impressions
+    consumer = open_broker(settings).consumer()
+    assert consumer.bounds([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): (0, 0)}
+    with admin(settings) as client:
+        client.create_partitions({topic: 3})
+    both = [TopicPartition(topic, number) for number in (0, 2)]
+
+    def known():
+        try:
+            return consumer.bounds(both) == dict.fromkeys(both, (0, 0))
+        except KafkaError:  # which jobs survive
+            return False
+
+    wait_until(known, timeout_s=60)
     consumer.close()
 
 

@@ -76,6 +76,25 @@ def test_from_acts_once_and_added_partitions_begin_at_their_beginning(settings, 
     )
 
 
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
+def test_added_partitions_begin_under_a_worker_once_both_topics_have_them(settings, net, monkeypatch, caplog, client):
+    for name in ("broker.kafka_consumer.METADATA_MS", "broker.confluent_consumer.METADATA_MS"):
+        monkeypatch.setattr(f"streams.{name}", 500)
+    monkeypatch.setattr("streams.join.job.worker.REFUSED_S", 2.0)
+    first, second = events(300, seed=1), events(300, seed=2, old_s=3_500)
+    topics = Topics.of(settings)
+    load(settings, *first)
+    with joining(replace(settings, kafka_client=client)) as job, admin(settings) as operator:
+        wait_until(lambda: net.now() == lists_wanted(*first), timeout_s=60)
+        operator.create_partitions({topics.impressions: 3})
+        wait_until(lambda: f"only {topics.impressions} has a partition 2" in caplog.text, timeout_s=60)
+        assert sorted(job._joins) == [0, 1]
+        operator.create_partitions({topics.clicks: 3})
+        load(settings, *second)
+        wait_until(lambda: net.now() == lists_wanted(*first) | lists_wanted(*second), timeout_s=60)
+    assert all(commit.ledger.balanced for commit in commits(settings))
+
+
 REFUSALS = {
     "made anew": (lambda entry: (entry.offset, entry.metadata.replace('"topic":"', '"topic":"not-')), "other topic id"),
     "by another tool": (lambda entry: (entry.offset, "by hand"), "not committed by a join"),

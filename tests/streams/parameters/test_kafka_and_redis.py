@@ -17,7 +17,7 @@ from streams.broker import KafkaBroker
 from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.store import Store
 from streams.logs import LogRecord, SourceAway
-from streams.parameters import ConfigChanged, SnapshotCorrupt, SnapshotMissing, restore_model, take_snapshot
+from streams.parameters import ConfigChanged, Hopeless, SnapshotCorrupt, SnapshotMissing, restore_model, take_snapshot
 from streams.parameters.job import KafkaParameters, RedisParameters
 from streams.rank.job import Ranker
 from streams.settings import Bucket, Settings, Topics
@@ -301,7 +301,7 @@ def test_less_than_what_was_learned_is_refused_at_start(settings_for):
     for key, record in ((b"main", damaged), (b"@samples-0", progress)):
         producer.send(Topics.of(settings).parameters, key=key, value=encode(record)).get(timeout=10)
     for refused in (owner.store.check, owner.restore):
-        with pytest.raises(SnapshotMissing, match=r"learned to 1\.2, but only main@1\.1 can be read.*epoch = 2"):
+        with pytest.raises(Hopeless, match=r"learned to 1\.2, but only main@1\.1 can be read.*epoch = 2"):
             refused()
     owner.drop()
     for one in (owner.store, writer, producer):
