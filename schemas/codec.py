@@ -172,7 +172,10 @@ def _row(record: Any, writer: Writer | None = None) -> dict[str, Any]:
 def _as_bytes(data: Any) -> bytes:
     if isinstance(data, bytearray | memoryview | bytes):
         return bytes(data)
-    raise SchemaError(f"expected bytes, got {type(data).__name__}" + (" (a tombstone)" if data is None else ""))
+    raise SchemaError(
+        f"expected bytes, got {type(data).__name__}"
+        + (" (a tombstone, or a batch that could not be read)" if data is None else "")
+    )
 
 
 def _unknown(data: bytes) -> str:

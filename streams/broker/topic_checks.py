@@ -9,7 +9,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import KafkaError
 
 from streams.broker.clients import admin, transactional
-from streams.broker.topics import AFTER_MAX, FOREVER, RECORD_BYTES, Topic, TopicsError, topic_specs
+from streams.broker.topics import AFTER_MAX, FOREVER, RECORD_BYTES, Topic, TopicsError, descriptions, topic_specs
 from streams.settings import Settings, Topics
 
 
@@ -54,7 +54,7 @@ def fix_topics(settings: Settings) -> list[str]:
 
 def partitions(client: KafkaAdminClient, settings: Settings) -> dict[str, list[dict[str, Any]]]:
     """Return the partitions of those of our topics that are there."""
-    described = client.describe_topics([topic.name for topic in topic_specs(settings)])
+    described = descriptions(client, [topic.name for topic in topic_specs(settings)])
     return {topic["name"]: topic["partitions"] for topic in described if topic["error_code"] == 0}
 
 

@@ -62,7 +62,7 @@ class Found(NamedTuple):
 def describe_topics(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Found]:
     """Return the topics that are there; of one whose description is refused only that it must not be read."""
     found = {}
-    for topic in _described(client, list(names)):
+    for topic in descriptions(client, list(names)):
         allowed = topic.get("authorized_operations")  # old brokers do not tell
         if topic["error_code"] and issubclass(for_code(topic["error_code"]), AuthorizationError):
             found[topic["name"]] = Found("", 0, readable=False)
@@ -73,7 +73,7 @@ def describe_topics(client: KafkaAdminClient, names: Iterable[str]) -> dict[str,
     return found
 
 
-def _described(client: KafkaAdminClient, names: list[str]) -> list[dict[str, Any]]:
+def descriptions(client: KafkaAdminClient, names: list[str]) -> list[dict[str, Any]]:
     """Return what the broker says of topics; kafka-python 3.0.12 waits for that without an end."""
     manager = client._manager
 

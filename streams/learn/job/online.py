@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from schemas.codec import encode
 from schemas.records import Snapshot
 from streams.learn.job.threads import in_thread
-from streams.logs import SourceAway
 from streams.parameters.job import RedisParameters
 from streams.settings import Settings
 
@@ -40,7 +39,7 @@ class OnlineStore:
                     encoded[name] = snapshot, encode(snapshot)
                 try:
                     await in_thread(online.put, *encoded[name])
-                except SourceAway as error:  # learning goes on; the next turn tries again
+                except Exception as error:  # whatever it is, learning goes on; the next turn tries again
                     self.failures += 1
                     self.up = False
                     if self.failures % 100 == 1:

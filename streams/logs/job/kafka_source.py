@@ -10,7 +10,7 @@ from dataclasses import replace
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from streams.broker import admin, consumer
+from streams.broker import admin, consumer, describe_topics
 from streams.logs.archive import Archive
 from streams.logs.block import LogBlock
 from streams.logs.source import SETTLED_WITHIN_S, ArchiveSource, LogSource, RangeError, SourceAway, TransactionOpen
@@ -56,10 +56,10 @@ class KafkaSource:
         name = self.settings.topic_prefix + topic
         if name not in self._found:
             with self._answering(), admin(self.settings) as client:
-                [found] = client.describe_topics([name])
-            if found["error_code"] or not found["partitions"]:
+                found = describe_topics(client, [name]).get(name)
+            if found is None or not found.partitions:
                 return None
-            self._found[name] = str(found["topic_id"]), len(found["partitions"])
+            self._found[name] = found.topic_id, found.partitions
         return self._found[name]
 
     def _known(self, topic: str) -> tuple[str, int]:

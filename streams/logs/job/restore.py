@@ -9,7 +9,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 from rich.progress import Progress
 
-from streams.broker import TopicsError, admin, await_sent, producer, stamps_of_any_time
+from streams.broker import TopicsError, admin, await_sent, describe_topics, producer, stamps_of_any_time
 from streams.logs.archive import Archive, ArchivedLog, ArchiveError
 from streams.logs.job.copy import Copied
 from streams.logs.job.kafka_source import KafkaSource
@@ -39,13 +39,13 @@ def restore(
 def _check_target(settings: Settings, archive: Archive, topic: str) -> None:
     name, partitions = settings.topic_prefix + topic, archive.info(topic).partitions
     with admin(settings) as client:
-        [found] = client.describe_topics([name])
-        if found["error_code"]:
+        found = describe_topics(client, [name]).get(name)
+        if found is None or not found.partitions:
             raise TopicsError(f"no topic {name!r} to restore into; create it: glimpse topics")
         configs = client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
-    if len(found["partitions"]) != partitions:
+    if found.partitions != partitions:
         raise TopicsError(
-            f"{name} has {len(found['partitions'])} partitions, the archive {partitions}; sessions would be torn "
+            f"{name} has {found.partitions} partitions, the archive {partitions}; sessions would be torn "
             f"apart: set partitions = {partitions} and create it anew"
         )
     if str(configs["topic"][name]["message.timestamp.type"]["value"]) != "CreateTime":
