@@ -25,7 +25,8 @@ From = Annotated[
 Anew = Annotated[
     bool,
     typer.Option(
-        "--anew", help="Begin refused partitions again by --from: for one run, as it loses or repeats events."
+        "--anew",
+        help="Begin again, by --from, what is refused when this process first looks at it; loses or repeats events.",
     ),
 ]
 

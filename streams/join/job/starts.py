@@ -131,6 +131,7 @@ class Starts:
         self._records = JoinRecords(broker, topics.parameters, now=now)
         self._partitions = 0
         self._begun: JoinStart | None = None
+        self.committed = set[int]()  # partitions that this process has committed: --anew was not said of these
         self.topic_ids = ("", "")  # of impressions and clicks, as they are now
 
     def look(self) -> bool:
@@ -141,6 +142,7 @@ class Starts:
             raise UnknownTopicOrPartitionError(f"{' and '.join(missing)}, deleted under a worker; glimpse topics")
         self._partitions = min((topic.partitions for topic in found.values()), default=0)
         self.topic_ids = found[self._topics.impressions].topic_id, found[self._topics.clicks].topic_id
+        self._anew = self._anew and before in (("", ""), self.topic_ids)  # it was said of the topics of then
         return self.topic_ids != before
 
     def inputs(self, partition: int) -> Inputs:
@@ -206,7 +208,7 @@ class Starts:
 
     def again(self, consumer: GroupConsumer, inputs: Inputs, error: JoinRefused) -> tuple[Commit, str]:
         """Return where a partition with such an error begins anew, if that was said; else raise the error."""
-        if not self._anew or self._start is None:
+        if not self._anew or self._start is None or inputs[0].partition in self.committed:
             raise error
         offsets = self._offsets(self._start, consumer, inputs)
         commit = Commit.beginning(impressions=offsets[inputs[0]], clicks=offsets[inputs[1]])

@@ -314,6 +314,7 @@ class JoinJob:
         for partition, one in pending.items():
             offsets |= self._offsets(partition, one.entries)
         self._writer.write(chain.from_iterable(one.records for one in pending.values()), offsets, self._member)
+        self._starts.committed.update(pending)
         seconds = self._now() - started
         self._pace.took(seconds)
         record_bytes = sum(one.record_bytes for one in pending.values())

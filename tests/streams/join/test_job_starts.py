@@ -166,7 +166,7 @@ def test_topics_made_anew_under_the_same_name_are_refused_until_somebody_says(se
             wait_until(lambda: not {*topics.events} & {*client.list_topics()}, timeout_s=60)
         create_topics(settings)
 
-    with joining(settings) as job:
+    with joining(settings, anew=True) as job:  # forgotten there: it was said of the topics of now
         wait_until(lambda: net.now() == lists_wanted(*first), timeout_s=60)
         if running:
             make_anew()
