@@ -6,6 +6,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kafka import TopicPartition
+
+from streams.broker import GroupConsumer
 from streams.join.clock import IdleTime, LogClock
 from streams.join.commit import Commit
 from streams.join.job.writer import Outgoing, outgoing
@@ -123,6 +126,20 @@ class PartitionJoin:
     def logs(self) -> tuple[InputLog, InputLog]:
         """Impressions and clicks."""
         return self.impressions, self.clicks
+
+    def turn(self, consumer: GroupConsumer, places: Sequence[TopicPartition], most_bytes: int) -> None:
+        """Join what was fetched of both logs; of one whose records still wait for the other no more is fetched."""
+        for place, log in zip(places, self.logs, strict=True):
+            end, position = consumer.end(place), consumer.position(place)
+            log.end = log.end if end is None else end
+            if position is not None:
+                log.passed(position)
+        self.feed(most_bytes)
+        for place, log in zip(places, self.logs, strict=True):
+            if log.waits:
+                consumer.pause(place)
+            else:
+                consumer.resume(place)
 
     def feed(self, most_bytes: int) -> bool:
         """Join what can be joined before a checkpoint of ``most_bytes``; return whether something was."""

@@ -6,6 +6,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -128,10 +129,8 @@ class JoinJob:
         for place, records in polled.items():
             if place.partition in self._joins:
                 self._joins[place.partition].logs[place.topic == self._topics.clicks].fetched(list(records))
-        for partition, partition_join in self._joins.items():
-            self._look_up(partition, partition_join)
-            partition_join.feed(self._pace.bytes // len(self._joins))
-            self._hold_back(partition, partition_join)
+        most_bytes = self._pace.bytes // max(1, len(self._joins))
+        self._with_each(lambda number, one: one.turn(self._consumer, self._starts.inputs(number), most_bytes))
         self._memory.holds(sum(len(one.join) for one in self._joins.values()))
         self._backlog.holds(sum(log.behind for one in self._joins.values() for log in one.logs))
         if now - self._checkpoint_at >= CHECKPOINT_EVERY_S:
@@ -159,26 +158,16 @@ class JoinJob:
             self.stopping.wait(0.5)
         return {}
 
-    def _look_up(self, partition: int, partition_join: PartitionJoin) -> None:
-        for place, one in zip(self._starts.inputs(partition), partition_join.logs, strict=True):
+    def _with_each(self, work: Callable[[int, PartitionJoin], None]) -> None:
+        """Do ``work`` with the join of each partition; what fails with one of them, whatever it is, stops it alone."""
+        for partition, partition_join in list(self._joins.items()):
             try:
-                end, position = self._consumer.end(place), self._consumer.position(place)
+                work(partition, partition_join)
             except IllegalStateError:  # it was taken away just now; the next turn sees to that
-                return
-            one.end = one.end if end is None else end
-            if position is not None:
-                one.passed(position)
-
-    def _hold_back(self, partition: int, partition_join: PartitionJoin) -> None:
-        """Fetch no more of a log whose records still wait for the other one."""
-        for place, one in zip(self._starts.inputs(partition), partition_join.logs, strict=True):
-            try:
-                if one.waits:
-                    self._consumer.pause(place)
-                else:
-                    self._consumer.resume(place)
-            except IllegalStateError:
-                return
+                continue
+            except Exception as error:
+                log.exception("partition %d", partition)
+                self._refuse_all(self._starts.inputs(partition)[:1], f"cannot be joined: {error!r}")
 
     def _reassign(self) -> None:
         """Keep the joins whose partitions came back untouched, drop the others, and open those that are new."""
@@ -223,13 +212,15 @@ class JoinJob:
         self._forget(partition)
         self._refused[partition] = why
         for place in self._consumer.assignment().intersection(self._starts.inputs(partition)):
-            self._consumer.pause(place)
+            with suppress(IllegalStateError):  # it was taken away just now
+                self._consumer.pause(place)
 
     def _refuse_all(self, places: Iterable[TopicPartition], why: str) -> None:
         """Leave these partitions alone for a while."""
         for place in places:
             self._refuse(place.partition, f"partition {place.partition} of {place.topic}: {why}; {ways_out()}")
-        self._look_again_at = self._now() + REFUSED_S
+        later = self._now() + REFUSED_S
+        self._look_again_at = later if self._look_again_at is None else min(self._look_again_at, later)
 
     def _open(self, partition: int, committed: CommittedNow, bounds: Bounds) -> bool:
         """Have a partition joined from where it stands, or refuse it; return whether it has begun."""
@@ -297,10 +288,8 @@ class JoinJob:
 
     def _commit(self) -> None:
         """Take a checkpoint of every join, and write all that is new with the offsets in one transaction."""
-        for partition_join in self._joins.values():
-            partition_join.prepare(
-                self._topics, self._starts.topic_ids, most_bytes=self._pace.bytes // len(self._joins)
-            )
+        most_bytes, ids = self._pace.bytes // max(1, len(self._joins)), self._starts.topic_ids
+        self._with_each(lambda _, one: one.prepare(self._topics, ids, most_bytes=most_bytes))
         pending = {number: one.pending for number, one in self._joins.items() if one.pending is not None}
         if not pending:
             return

@@ -1,4 +1,4 @@
-"""What a consumer says of a log that has lost records refuses its partition alone."""
+"""What fails with one partition, a log that has lost records or anything else, refuses that partition alone."""
 
 from random import Random
 
@@ -16,8 +16,9 @@ SETTINGS = Settings(buckets={"main": Bucket("main", dim=2, positions=2)}, partit
 TOPICS = Topics.of(SETTINGS)
 
 
-@pytest.mark.parametrize("kind", [LogTruncationError, OffsetOutOfRangeError])
-def test_a_log_that_has_lost_records_stops_its_partition_alone(kind, monkeypatch):
+@pytest.fixture
+def job():
+    """A join that has begun both partitions."""
     cluster = MemoryCluster(Random(1))
     for topic in (*TOPICS.events, TOPICS.samples, TOPICS.dead_letters, TOPICS.late_clicks):
         cluster.add_topic(topic, 2)
@@ -28,7 +29,11 @@ def test_a_log_that_has_lost_records_stops_its_partition_alone(kind, monkeypatch
     for _ in range(100):
         job.turn()
     assert job.watch.ready() is None
+    return job
 
+
+@pytest.mark.parametrize("kind", [LogTruncationError, OffsetOutOfRangeError])
+def test_a_log_that_has_lost_records_stops_its_partition_alone(job, kind, monkeypatch):
     def poll(timeout_ms):
         raise kind({TopicPartition(TOPICS.impressions, 0): None})
 
@@ -37,3 +42,20 @@ def test_a_log_that_has_lost_records_stops_its_partition_alone(kind, monkeypatch
         job.turn()
     assert job.watch.ready().startswith("refused: partition 0 of impressions: ")
     assert sorted(job._joins) == [1]
+
+
+@pytest.mark.parametrize("where", ["turn", "prepare"])
+def test_what_nobody_has_thought_of_stops_its_partition_alone_and_is_tried_again(job, where, monkeypatch):
+    def fail(*args, **options):
+        raise ZeroDivisionError("of one record")
+
+    monkeypatch.setattr(job._joins[0], where, fail)
+    job._checkpoint_at -= 10
+    job.turn()
+    assert "partition 0 of impressions: cannot be joined: ZeroDivisionError('of one record')" in job.watch.ready()
+    assert sorted(job._joins) == [1]
+    job._look_again_at = job._now()
+    for _ in range(100):
+        job.turn()
+    assert job.watch.ready() is None
+    assert sorted(job._joins) == [0, 1]
