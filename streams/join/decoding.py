@@ -37,7 +37,7 @@ class Decoded(NamedTuple):
 
     columns: Any  # ImpressionColumns or ClickColumns
     events: SingleEvents
-    kept: list[int] | None  # None for all
+    kept: NDArray[np.int64] | None  # None for all
     refused: dict[int, str]
 
 
@@ -71,7 +71,7 @@ def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> D
     if single:
         others = _COLUMNS[kind].of(list(single.values()))
         columns = found.merged(np.searchsorted(kept, together), others, places) if len(together) else others
-    return Decoded(columns, events, kept.tolist() if refused else None, refused)
+    return Decoded(columns, events, kept if refused else None, refused)
 
 
 def _read_together(

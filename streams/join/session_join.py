@@ -328,7 +328,7 @@ class SessionJoin:
             self.ledger.dead_impressions += len(found.refused)
         for index, reason in found.refused.items():
             self._outbox.refuse(self._topics[kind is Click], records[index], reason)
-        return [records[index] for index in found.kept], found, times.pick(found.kept)
+        return [records[index] for index in found.kept.tolist()], found, times.pick(found.kept)
 
     def _end_rebuild(self) -> None:
         """Once all that was processed has been read again, stand where the commit says, and go on."""
