@@ -39,8 +39,14 @@ _PLAIN = {cls: writer_of(schema) for cls, schema in PLAIN.items()}
 _LATER = {  # fields that are not in the plain schema
     cls: [field["name"] for field in SCHEMAS[cls]["fields"][len(schema["fields"]) :]] for cls, schema in PLAIN.items()
 }
+_SHORT = _names("int")
 _WHOLE = _names("int", "long")
 _REAL = _names("double")
+_ARRAYS = {
+    cls
+    for cls, schema in SCHEMAS.items()
+    if any(isinstance(field["type"], dict) and field["type"]["type"] == "array" for field in schema["fields"])
+}
 
 
 class Codec:
@@ -101,8 +107,8 @@ class Codec:
         try:
             schemaless_writer(out, writer.schema, _row(checked(record), writer), strict=True)
             data = out.getvalue()
-            if writer.short_cut is None or writer.short_cut(data, len(header)) is None:
-                check(writer.expanded, data, len(header))  # fastavro writes an int of 40 bits without a word
+            if cls in _ARRAYS and (writer.short_cut is None or writer.short_cut(data, len(header)) is None):
+                check(writer.expanded, data, len(header))  # an array may have more values than are read
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SchemaError(f"cannot encode {_short(record)}: {error}") from error
         return data
@@ -160,6 +166,9 @@ def _row(record: Any, writer: Writer | None = None) -> dict[str, Any]:
             del row[name]
     for name in _WHOLE[type(record)]:
         row[name] = index(row[name])  # fastavro would cut 1.5 down to 1
+    for name in _SHORT[type(record)]:
+        if not -(1 << 31) <= row[name] < 1 << 31:
+            raise ValueError(f"{name} is {row[name]}, which needs more than 32 bits")  # fastavro would just write it
     for name in _REAL[type(record)]:
         if isinstance(row[name], str | bytes):
             raise TypeError(f"{name} is text, not a number")  # which fastavro would parse

@@ -28,7 +28,7 @@ class Times(NamedTuple):
     clock: Ints  # of the log, this record included
     floor: Ints  # lists shown before it are closed to this record
 
-    def pick(self, which: slice | Ints) -> Times:
+    def pick(self, which: slice | Ints | NDArray[np.bool_]) -> Times:
         """Return the times of some records."""
         return Times(*(column[which] for column in self))
 

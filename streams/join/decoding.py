@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,21 +25,22 @@ _READERS: dict[type, Any] = {Impression: read_impressions, Click: read_clicks}
 class SingleEvents(dict[int, Any]):
     """Events by index: those that were read one by one, and any other when it is asked for, which is seldom."""
 
-    def __init__(self, values: Sequence[Any], kind: type[Any]) -> None:
+    def __init__(self, records: Sequence[LogRecord], kind: type[Any]) -> None:
         super().__init__()
-        self._values, self._kind = values, kind
+        self._records, self._kind = records, kind
 
     def __missing__(self, index: int) -> Any:
-        return decode(self._values[index], self._kind)
+        return decode(self._records[index].value, self._kind)  # type: ignore[arg-type]  # an event, so no tombstone
 
 
 class Decoded(NamedTuple):
-    """The events of a batch in columns, single ones of them, which records they are, and why others are none."""
+    """The events of a batch in columns, single ones of them, their records, and why other records are none."""
 
     columns: Any  # ImpressionColumns or ClickColumns
     events: SingleEvents
-    kept: NDArray[np.int64] | None  # None for all
-    refused: dict[int, str]
+    records: Sequence[LogRecord]
+    kept: slice | NDArray[np.bool_]  # of the batch
+    refused: dict[int, str]  # by place in the batch
 
 
 def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> Decoded:
@@ -50,7 +52,7 @@ def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> D
     values = [record.value for record in records]
     together, found = _read_together(values, [record.key for record in records], kind, most_bytes)
     if len(together) == len(values):
-        return Decoded(found, SingleEvents(values, kind), None, {})
+        return Decoded(found, SingleEvents(records, kind), records, slice(None), {})
     single, refused = dict[int, Any](), dict[int, str]()
     for index in np.delete(np.arange(len(values)), together).tolist():
         size = record_bytes(records[index : index + 1])
@@ -63,15 +65,18 @@ def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> D
             single[index] = event
         except SchemaError as error:
             refused[index] = str(error)
-    kept = np.delete(np.arange(len(values)), list(refused))
-    events = SingleEvents([values[index] for index in kept.tolist()], kind)
-    places = np.searchsorted(kept, np.fromiter(single, np.int64, len(single)))
-    events.update(zip(places.tolist(), single.values(), strict=True))
+    kept = np.ones(len(values), np.bool_)
+    kept[list(refused)] = False
+    good = list(compress(records, kept.tobytes()))
+    place = np.cumsum(kept) - 1  # of each record among the good ones
+    own, theirs = place[together], place[list(single)]
+    events = SingleEvents(good, kind)
+    events.update(zip(theirs.tolist(), single.values(), strict=True))
     columns = found
     if single:
         others = _COLUMNS[kind].of(list(single.values()))
-        columns = found.merged(np.searchsorted(kept, together), others, places) if len(together) else others
-    return Decoded(columns, events, kept if refused else None, refused)
+        columns = found.merged(own, others, theirs) if len(together) else others
+    return Decoded(columns, events, good, kept, refused)
 
 
 def _read_together(

@@ -94,7 +94,7 @@ class SessionJoin:
 
     def _show(self, records: Sequence[LogRecord], times: Times) -> None:
         rules = self.impressions.eras.at(int(times.offset[0]))
-        records, found, times = self._decode(records, Impression, rules, times)
+        found, times = self._decode(records, Impression, rules, times)
         lists: ImpressionColumns = found.columns
         if not lists.ids:
             return
@@ -117,9 +117,9 @@ class SessionJoin:
         if times.offset[0] < self._resume.lists_from:
             (self._lists.hold_first if rules.first else self._lists.hold)(shown)
             return
-        self._refuse_impressions(records, shown, refused, np.flatnonzero(fit & ~in_time).tolist())
+        self._refuse_impressions(found.records, shown, refused, np.flatnonzero(fit & ~in_time).tolist())
         fresh, taken = self._lists.add(shown, refused_hold=not rules.first)
-        self._refuse_impressions(records, shown, taken, [])
+        self._refuse_impressions(found.records, shown, taken, [])
         if not self.rebuilding:  # lists that are overdue go out with the next checkpoint, however many they are
             self._outbox.bytes += int((shown_at[fresh] < self._emitted_before).sum()) * self._list_bytes
         if len(self._waiting):
@@ -148,7 +148,7 @@ class SessionJoin:
 
     def _click(self, records: Sequence[LogRecord], times: Times) -> None:
         rules = self.clicks.eras.at(int(times.offset[0]))
-        records, found, times = self._decode(records, Click, rules, times)
+        found, times = self._decode(records, Click, rules, times)
         taps: ClickColumns = found.columns
         if not taps.ids:
             return
@@ -156,7 +156,7 @@ class SessionJoin:
         clicked_at = np.clip(taps.clicked_at, NEVER, None)
         bad = clicked_at > times.stamp + rules.accept.future_ms
         clicks = Clicks(
-            list(records),
+            list(found.records),
             taps.ids,
             np.full(len(taps.ids), ANY_SESSION) if rules.first else session_hashes(taps.sessions),
             taps.position,
@@ -173,7 +173,7 @@ class SessionJoin:
             self.ledger.dead_clicks += int(bad.sum())
             for index in np.flatnonzero(bad).tolist():
                 reason = bad_click(found.events[index], int(times.stamp[index]), rules)
-                self._outbox.refuse(self._topics[1], records[index], reason)
+                self._outbox.refuse(self._topics[1], found.records[index], reason)
             clicks = clicks.pick(~bad)
         self._offer(clicks)
 
@@ -318,17 +318,15 @@ class SessionJoin:
 
     def _decode(
         self, records: Sequence[LogRecord], kind: type[Any], rules: JoinRules, times: Times
-    ) -> tuple[Sequence[LogRecord], Decoded, Times]:
+    ) -> tuple[Decoded, Times]:
         found = decoded(records, kind, rules.most_bytes)
-        if found.kept is None:
-            return records, found, times
         if kind is Click:
             self.ledger.dead_clicks += len(found.refused)
         else:
             self.ledger.dead_impressions += len(found.refused)
         for index, reason in found.refused.items():
             self._outbox.refuse(self._topics[kind is Click], records[index], reason)
-        return [records[index] for index in found.kept.tolist()], found, times.pick(found.kept)
+        return found, times.pick(found.kept)
 
     def _end_rebuild(self) -> None:
         """Once all that was processed has been read again, stand where the commit says, and go on."""
