@@ -15,6 +15,7 @@ from streams.settings import Settings
 
 TRANSACTION_TIMEOUT_MS = 10_000  # a killed writer holds readers of committed records back for this long at most
 RECORD_BYTES = 1 << 20  # the largest request of a producer, as brokers take them
+BATCH_BYTES = 1_000_000  # as librdkafka's; with 16 KB, kafka-python's own, each record of samples is sent alone
 _QUICK = {"reconnect_backoff_max_ms": 1_000}  # a broker that is back should not be left alone for 30 s more
 
 
@@ -44,7 +45,11 @@ def producer(settings: Settings, **options: Any) -> KafkaProducer:
 
 def transactional(settings: Settings, name: str, **options: Any) -> KafkaProducer:
     """Return a producer that writes in transactions, and whose name fences any older one of that name."""
-    usual = {"transactional_id": settings.topic_prefix + name, "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS}
+    usual = {
+        "transactional_id": settings.topic_prefix + name,
+        "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+        "batch_size": BATCH_BYTES,
+    }
     return producer(settings, **usual | options)
 
 
