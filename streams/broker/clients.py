@@ -31,6 +31,7 @@ def consumer(settings: Settings, **options: Any) -> KafkaConsumer:
         "isolation_level": "read_committed",
         "max_partition_fetch_bytes": 8 << 20,  # eight times as fast as with the default
         "max_poll_records": 4_000,
+        "fetch_max_wait_ms": 100,  # a broker that is asked for logs at their end is asked for no others meanwhile
     }
     made = KafkaConsumer(**_QUICK | settings.kafka_options() | usual | options)
     end_at_unreadable(made)
@@ -72,10 +73,15 @@ def hand_out_parked(consumer: KafkaConsumer) -> None:
     """Let a consumer go on with records of a partition that was paused half read, and is not paused any more.
 
     kafka-python 3.0.12 hands out what it parked of a paused partition only while this is None, and never makes it None
-    again, so that such a partition would stay silent for ever.
+    again, so that such a partition would stay silent for ever. What is in its place and paused itself it parks too late
+    for that, and then waits for the broker although it has records.
     """
     fetcher = consumer._fetcher
-    if not fetcher._next_partition_records:
+    waiting = fetcher._next_partition_records
+    if waiting and consumer._subscription.is_paused(waiting.topic_partition):
+        fetcher._paused_partition_records[waiting.topic_partition] = waiting
+        waiting = None
+    if not waiting:
         fetcher._next_partition_records = None
 
 
