@@ -3,7 +3,7 @@
 K = 12, d = 10, four partitions, 0.4 clicks a list, wait and lateness 10 s, exactly once. The logs are written first,
 then read as fast as they can be. Prints medians as `name value unit`: impressions a second, CPU and memory of all
 processes, ratios. What bad records cost is less than two turns differ: so it is the median of three times as many
-pairs of turns, with bounds that it lies between in 19 of 20 runs.
+pairs of turns, with bounds that hold the true one in 19 of 20 runs.
 `python tests/bench/throughput.py [LISTS [ALTERNATIONS [COMPRESSION]]]`: lz4, zstd or none, of the events on the wire;
 without alternations a killed join is restarted, and nothing else is measured.
 """
