@@ -131,14 +131,14 @@ class Drill:
             self.workers.tend()
             if load.error is not None:
                 raise DrillError(f"the load ended: {load.error!r}") from load.error
-            lists = self.live.lists()
-            if recovered_s is None and lists is not None and lists >= written:
-                recovered_s = time.monotonic() - over
             if load.is_alive():
                 give_up_at = time.monotonic() + PATIENCE_S
             else:
                 differences = self.live.differences(self.golden)
-                if not differences:
-                    break
+            lists = self.live.lists()  # after that look, by which all may have been learned at once
+            if recovered_s is None and lists is not None and lists >= written:
+                recovered_s = time.monotonic() - over
+            if recovered_s is not None and not differences:
+                break
             time.sleep(LOOK_AGAIN_S)
         return recovered_s, differences
