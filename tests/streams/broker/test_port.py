@@ -12,7 +12,7 @@ from kafka.errors import KafkaError, UnstableOffsetCommitError
 from kafka.structs import OffsetAndMetadata
 
 from streams.broker import GroupOffset, admin, open_broker, producer, transactional
-from streams.broker.clients import hand_out_parked
+from streams.broker.clients import consumer, hand_out_parked
 from streams.broker.kafka_consumer import SESSION_MS
 from streams.settings import Topics
 
@@ -70,25 +70,24 @@ def test_records_that_are_there_are_handed_out_at_once_when_logs_are_paused_in_t
         for topic in topics:
             for number in range(20_000):
                 writer.send(topic, b"%d" % number)
-    consumer = open_broker(settings).group_consumer("group", topics)
-    wait_until(lambda: consumer.poll(1) == {} and len(consumer.assignment()) == 2, timeout_s=60, every_s=0)
     places = [TopicPartition(topic, 0) for topic in topics]
-    for place in places:
-        consumer.seek(place, 0)
+    reader = consumer(settings)
+    reader.assign(places)
+    reader.seek_to_beginning(*places)
     offsets = {place: [] for place in places}
     for turn in range(6):
         wanted, other = places[turn % 2], places[1 - turn % 2]
-        consumer.pause(other)
-        consumer.resume(wanted)
+        reader.pause(other)
+        reader.resume(wanted)
         if turn < 2:
-            found = consumer.poll(30_000)
+            found = reader.poll(30_000)
         else:  # what was fetched, without a question to the broker
-            hand_out_parked(consumer._consumer)
-            found, _ = consumer._consumer._fetcher.fetched_records()
+            hand_out_parked(reader)
+            found, _ = reader._fetcher.fetched_records()
         assert list(found) == [wanted], f"turn {turn}"
         offsets[wanted] += [record.offset for record in found[wanted]]
     assert list(offsets.values()) == [[*range(12_000)]] * 2
-    consumer.close()
+    reader.close()
 
 
 def test_bounds_of_partitions_that_nobody_is_known_to_lead_are_asked_for_again(settings_for):
