@@ -2,7 +2,7 @@
 
 from streams.broker.clients import admin, admin_client, consumer, producer, transactional
 from streams.broker.job_log import log_of_job
-from streams.broker.job_memory import GIVE_BACK_S, JobMemory, give_memory_back
+from streams.broker.job_memory import GIVE_BACK_S, JobMemory, give_memory_back, keep_freed_memory
 from streams.broker.kafka_broker import KafkaBroker, KafkaWriter, await_sent, was_fenced
 from streams.broker.open_broker import ConfluentBroker, open_broker
 from streams.broker.port import (
@@ -55,6 +55,7 @@ __all__ = [
     "describe_topics",
     "fix_topics",
     "give_memory_back",
+    "keep_freed_memory",
     "log_of_job",
     "open_broker",
     "partition_of",

@@ -8,7 +8,14 @@ import os
 import signal
 import threading
 
-from streams.broker import GIVE_BACK_S, give_memory_back, log_of_job, open_broker, require_topics
+from streams.broker import (
+    GIVE_BACK_S,
+    give_memory_back,
+    keep_freed_memory,
+    log_of_job,
+    open_broker,
+    require_topics,
+)
 from streams.join.job.worker import JoinJob
 from streams.settings import Settings
 from streams.web import Health
@@ -23,6 +30,7 @@ LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
 
 def run_join(settings: Settings, *, start: str | None = None, anew: bool = False) -> int:
     """Join until SIGTERM or Ctrl-C; return the exit code."""
+    keep_freed_memory()
     require_topics(settings)  # before there is a log: what cannot work is said in one line
     log_of_job()
     job = JoinJob(settings, open_broker(settings), start=start, anew=anew)

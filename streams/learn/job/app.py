@@ -22,7 +22,7 @@ from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP
 from kafka.errors import KafkaError
 
-from streams.broker import GIVE_BACK_S, give_memory_back, log_of_job
+from streams.broker import GIVE_BACK_S, give_memory_back, keep_freed_memory, log_of_job
 from streams.learn.job.health import LearnHealth, LearnWeb
 from streams.learn.job.report import LearnReport
 from streams.learn.job.rounds import Delivered, Learning, NotAssigned
@@ -230,6 +230,7 @@ def credentials(client: Mapping[str, Any]) -> SASLCredentials | SSLCredentials |
 
 def run_learn(settings: Settings) -> int:
     """Learn until SIGTERM; return the exit code. What cannot work is said in one line before anything starts."""
+    keep_freed_memory()
     store = Store(settings)
     try:
         settings = replace(settings, web_port=web_port_of(settings))
