@@ -18,6 +18,7 @@ from streams.broker import (
     require_topics,
     stamps_of_any_time,
 )
+from streams.broker.topic_checks import partitions, wrong_configs
 from streams.settings import Topics
 
 
@@ -69,6 +70,14 @@ def test_a_missing_topic_is_named(settings_for, admin):
     assert problems == [f"no topic {clicks}; create what is missing: glimpse topics"]
     with pytest.raises(TopicsError, match=f"no topic {clicks}"):
         require_topics(settings)
+
+
+def test_a_topic_that_is_deleted_between_two_questions_is_not_one_without_rights(settings_for, admin):
+    settings = settings_for()
+    clicks, found = Topics.of(settings).clicks, partitions(admin, settings)
+    admin.delete_topics([clicks])
+    soon(lambda: partitions(admin, settings), until=lambda there: clicks not in there)
+    assert wrong_configs(admin, settings, found) == []
 
 
 def test_unequal_partitions_are_named(settings_for, admin):
