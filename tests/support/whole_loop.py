@@ -78,4 +78,8 @@ def check_everything_counted(loop: Loop, users: Traffic) -> None:
     assert set(users.answers) == {"/rank: 200", "/feedback: 202"}
     shown = Counter(visit.bucket for visit in users.visits)
     with closing(RedisParameters(loop.settings)) as store:
-        assert {name: store.newest(name).rounds for name in loop.settings.buckets} == shown
+        wait_until(  # Redis is filled after Kafka
+            lambda: {name: store.newest(name).rounds for name in loop.settings.buckets} == shown,
+            timeout_s=60,
+            jobs=loop.jobs,
+        )
