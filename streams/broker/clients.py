@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
+from kafka.errors import FencedInstanceIdError
 from kafka.structs import MemberState
 
 from streams.broker.unreadable import end_at_unreadable
@@ -52,6 +54,14 @@ def transactional(settings: Settings, name: str, **options: Any) -> KafkaProduce
         "batch_size": BATCH_BYTES,
     }
     return producer(settings, **usual | options)
+
+
+def ask_for_topics(producer: KafkaProducer, topics: Iterable[str]) -> None:
+    """Have a producer ask for topics that it will write, all at once and at its start.
+
+    kafka-python 3.0.12 asks for each at its first record, and waits for it; within 100 ms it asks only once.
+    """
+    producer._metadata.set_topics(set(topics))
 
 
 @contextmanager
@@ -113,3 +123,22 @@ def end_joining(consumer: KafkaConsumer, *, within_ms: int) -> None:
     if coordinator.rejoining:
         coordinator.rejoin_needed = True
         coordinator.poll(timeout_ms=within_ms)
+
+
+def replaced(consumer: KafkaConsumer) -> threading.Event:
+    """Return what is set once another member has taken the name of this static one.
+
+    kafka-python 3.0.12 then ends its heartbeats and says so in its log alone, and would poll on for ever.
+    """
+    coordinator, found = consumer._coordinator, threading.Event()
+    ask = coordinator._send_heartbeat_request
+
+    async def ask_and_note() -> Any:
+        try:
+            return await ask()
+        except FencedInstanceIdError:
+            found.set()
+            raise
+
+    coordinator._send_heartbeat_request = ask_and_note
+    return found

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import TopicPartition as ConfluentPlace
 from kafka import TopicPartition
 from kafka.errors import (
+    FencedInstanceIdError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -30,6 +31,7 @@ _OF_ITS_OWN = {  # errors that no broker has sent, which kafka-python knows by o
     ConfluentError._TRANSPORT: KafkaConnectionError,
     ConfluentError._ALL_BROKERS_DOWN: KafkaConnectionError,
     ConfluentError._AUTHENTICATION: SaslAuthenticationFailedError,
+    ConfluentError._FATAL: FencedInstanceIdError,  # of a consumer, which has no other fatal error
 }
 
 

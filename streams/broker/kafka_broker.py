@@ -10,13 +10,15 @@ from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker.clients import admin, transactional
+from streams.broker.clients import admin, ask_for_topics, transactional
 from streams.broker.kafka_consumer import KafkaGroupConsumer, KafkaLogConsumer
 from streams.broker.port import GroupConsumer, GroupOffset, TransactionWriter
-from streams.broker.topics import Found, describe_topics
-from streams.settings import Settings
+from streams.broker.topics import Found, describe_topics, partition_of
+from streams.settings import Settings, Topics
 
 log = logging.getLogger(__name__)
+
+LINGER_MS = 5_000  # a batch that is not full waits for the commit: sent at once, letters would go out a few at a time
 
 
 def await_sent(futures: Iterable[Any], *, within_s: float = 30.0) -> None:
@@ -43,10 +45,14 @@ class KafkaWriter:
     waits for a commit that is under way and aborts whatever is not.
     """
 
-    def __init__(self, settings: Settings, name: str, *, patience_ms: int, **options: Any) -> None:
+    def __init__(
+        self, settings: Settings, name: str, *, patience_ms: int, topics: Iterable[str] = (), **options: Any
+    ) -> None:
         self._patience_ms = patience_ms
         self._sent: list[Any] = []
-        self._producer = transactional(settings, name, max_block_ms=patience_ms, **options)
+        self._partitions: dict[tuple[str, bytes], int] = {}  # of a transaction's keys
+        self._producer = transactional(settings, name, max_block_ms=patience_ms, linger_ms=LINGER_MS, **options)
+        ask_for_topics(self._producer, topics)
         try:
             self._producer.init_transactions()
         except BaseException:
@@ -56,6 +62,7 @@ class KafkaWriter:
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent.clear()
+        self._partitions.clear()
         self._producer.begin_transaction()
 
     def send(
@@ -68,8 +75,16 @@ class KafkaWriter:
         partition: int = -1,
     ) -> None:
         """Add a record, to the partition of its key unless told."""
-        to = partition if partition >= 0 else None
+        to = partition if partition >= 0 else self._partition_of(topic, key)
         self._sent.append(self._producer.send(topic, value, key, None, to, timestamp_ms))
+
+    def _partition_of(self, topic: str, key: bytes | None) -> int | None:
+        """Return where a key goes, which takes time to find: once in a transaction, as many letters have one key."""
+        if key is None:
+            return None
+        if (topic, key) not in self._partitions:
+            self._partitions[topic, key] = partition_of(key, len(self._producer.partitions_for(topic)))
+        return self._partitions[topic, key]
 
     def send_offsets(self, offsets: Mapping[TopicPartition, GroupOffset], member: Any) -> None:
         """Add the group's offsets; the transaction can then commit only while ``member`` is in its group."""
@@ -88,6 +103,7 @@ class KafkaWriter:
             raise KafkaTimeoutError(f"the broker did not answer within {self._patience_ms} ms")
 
     def _await_sent(self) -> None:
+        self._producer.flush(self._patience_ms / 1000)
         await_sent(self._sent, within_s=self._patience_ms / 1000)
         self._sent.clear()
 
@@ -125,4 +141,4 @@ class KafkaBroker:
 
     def writer(self, name: str, *, patience_ms: int) -> TransactionWriter:
         """Return a writer that has fenced any older one of this name, and ended what that had begun."""
-        return KafkaWriter(self._settings, name, patience_ms=patience_ms)
+        return KafkaWriter(self._settings, name, patience_ms=patience_ms, topics=Topics.of(self._settings).of_jobs)

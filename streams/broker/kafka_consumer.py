@@ -11,6 +11,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import (
+    FencedInstanceIdError,
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
@@ -19,7 +20,14 @@ from kafka.errors import (
     UnstableOffsetCommitError,
 )
 
-from streams.broker.clients import admin_client, consumer, end_joining, hand_out_parked, keep_assignment
+from streams.broker.clients import (
+    admin_client,
+    consumer,
+    end_joining,
+    hand_out_parked,
+    keep_assignment,
+    replaced,
+)
 from streams.broker.lean_records import read_lean
 from streams.broker.port import Fetched, GroupOffset
 from streams.broker.topics import describe_topics
@@ -158,6 +166,7 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
             metadata_max_age_ms=METADATA_MS,
         )
         keep_assignment(self._consumer)
+        self._replaced = replaced(self._consumer)
         self._moved, self._generation = False, -1
         for topic in topics:  # a leader of the group that does not know them yet would assign nothing to anybody
             self._consumer.partitions_for_topic(topic)
@@ -175,6 +184,8 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
 
     def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Fetched]]:
         """Return records that came; none while a partition has no place to be read from."""
+        if self._replaced.is_set():
+            raise FencedInstanceIdError("another member has taken this one's name")
         hand_out_parked(self._consumer)
         try:
             end_joining(self._consumer, within_ms=JOINING_MS)

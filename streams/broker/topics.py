@@ -191,10 +191,11 @@ def _set_stamps(settings: Settings, limits: Mapping[str, str]) -> None:
             time.sleep(0.05)
 
 
-def partition_of(bucket: str, partitions: int) -> int:
-    """Return the samples partition of a bucket: where Kafka's default partitioner puts its name.
+def partition_of(key: str | bytes, partitions: int) -> int:
+    """Return the partition of a key, such as a bucket's name in samples: where Kafka's default partitioner puts it.
 
     >>> [partition_of(name, 4) for name in ("ubm", "c2ucb", "pbm")]
     [0, 2, 1]
     """
-    return int((murmur2(bucket.encode()) & 0x7FFFFFFF) % partitions)
+    found = murmur2(key.encode() if isinstance(key, str) else key)
+    return int((found & 0x7FFFFFFF) % partitions)

@@ -53,8 +53,9 @@ def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> D
     together, found = _read_together(values, [record.key for record in records], kind, most_bytes)
     if len(together) == len(values):
         return Decoded(found, SingleEvents(records, kind), records, slice(None), {})
-    single, refused = dict[int, Any](), dict[int, str]()
-    for index in np.delete(np.arange(len(values)), together).tolist():
+    single, refused, kept = dict[int, Any](), dict[int, str](), np.zeros(len(values), np.bool_)
+    kept[together] = True
+    for index in np.flatnonzero(~kept).tolist():
         size = record_bytes(records[index : index + 1])
         try:
             if size > most_bytes + (CANDIDATES_BYTES if kind is Impression else 0):
@@ -65,17 +66,14 @@ def decoded(records: Sequence[LogRecord], kind: type[Any], most_bytes: int) -> D
             single[index] = event
         except SchemaError as error:
             refused[index] = str(error)
-    kept = np.ones(len(values), np.bool_)
-    kept[list(refused)] = False
+    kept[list(single)] = True
     good = list(compress(records, kept.tobytes()))
-    place = np.cumsum(kept) - 1  # of each record among the good ones
-    own, theirs = place[together], place[list(single)]
-    events = SingleEvents(good, kind)
-    events.update(zip(theirs.tolist(), single.values(), strict=True))
-    columns = found
+    columns, events = found, SingleEvents(good, kind)
     if single:
-        others = _COLUMNS[kind].of(list(single.values()))
-        columns = found.merged(own, others, theirs) if len(together) else others
+        place = np.cumsum(kept) - 1  # of each record among the good ones
+        theirs, others = place[list(single)], _COLUMNS[kind].of(list(single.values()))
+        events.update(zip(theirs.tolist(), single.values(), strict=True))
+        columns = found.merged(place[together], others, theirs) if len(together) else others
     return Decoded(columns, events, good, kept, refused)
 
 

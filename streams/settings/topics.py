@@ -30,3 +30,8 @@ class Topics:
     def events(self) -> tuple[str, str]:
         """The two that services write."""
         return self.impressions, self.clicks
+
+    @property
+    def of_jobs(self) -> tuple[str, str, str, str]:
+        """Those that the stream jobs write."""
+        return self.samples, self.parameters, self.dead_letters, self.late_clicks

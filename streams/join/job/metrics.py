@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Iterable, Sequence
 
@@ -134,12 +135,12 @@ class JoinMetrics:
         self._waiting.labels(partition).set(ledger.waiting)
 
     def _count_refusals(self, letters: Iterable[DeadLetter]) -> None:
-        for letter in letters:
-            reason = label_of(letter.reason)
+        for (topic, found), count in collections.Counter((letter.topic, letter.reason) for letter in letters).items():
+            reason = label_of(found)
             if reason not in self._reasons and len(self._reasons) >= MOST_REASONS:
                 reason = "other"
             self._reasons.add(reason)
-            self._refused.labels("clicks" if letter.topic.endswith("clicks") else "impressions", reason).inc()
+            self._refused.labels("clicks" if topic.endswith("clicks") else "impressions", reason).inc(count)
 
     def forget(self, partition: int) -> None:
         """Drop the state of a partition that another worker has now; what was done here stays counted."""

@@ -11,7 +11,14 @@ from itertools import chain
 from typing import Any
 
 from kafka import TopicPartition
-from kafka.errors import AuthorizationError, IllegalStateError, KafkaError, LogTruncationError, OffsetOutOfRangeError
+from kafka.errors import (
+    AuthorizationError,
+    FencedInstanceIdError,
+    IllegalStateError,
+    KafkaError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+)
 
 from streams.broker import (
     REAL_CLOCKS,
@@ -39,6 +46,7 @@ POLL_MS = 50
 IDLE_CHECK_S = 5.0
 MANY_BEHIND = 10_000  # records to be read, whose buffers are worth giving back
 AGAIN_S, MOST_AGAIN_S = 0.5, 5.0  # to the next look after an error, and after many
+ONE_NAME_EACH = "give each join process a group_instance_id of its own"
 WAITING_S, REFUSED_S = 1.0, 60.0  # to the next look at what has not begun, and at what is refused
 
 
@@ -77,7 +85,8 @@ class JoinJob:
         self._append_time = settings.timestamps == "LogAppendTime"
         self._topics = Topics.of(settings)
         # By its own name a static member ends at once what it was killed in, instead of waiting for that to time out.
-        self._writer_name = f"glimpse-join-{settings.group_instance_id or uuid.uuid4()}"
+        self._name = settings.group_instance_id
+        self._writer_name = f"glimpse-join-{self._name or uuid.uuid4()}"
         self._writer: JoinWriter | None = None
         self._pace, self._again_s = Pace(), AGAIN_S
         self._memory, self._backlog = JobMemory(), JobMemory(few=MANY_BEHIND)  # of lists, and of what was fetched
@@ -98,6 +107,8 @@ class JoinJob:
             while not self.stopping.is_set():
                 self.turn()
             self.finish()
+        except FencedInstanceIdError as error:  # were both to go on, they would take the partitions from each other
+            raise JoinRefused(f"another join is called {self._name!r}, and has taken over; {ONE_NAME_EACH}") from error
         finally:
             self.close()
 
@@ -151,7 +162,7 @@ class JoinJob:
             self._refuse_all(error.divergent_offsets, "the log has lost its end, and events that were joined")
         except UnreadableBatch as error:  # what follows may be joined only when this was
             self._refuse_all(error.args[0], f"{error}; {UNREADABLE}")
-        except AuthorizationError:
+        except (AuthorizationError, FencedInstanceIdError):
             raise
         except KafkaError as error:
             log.warning("cannot poll: %r", error)
@@ -177,7 +188,7 @@ class JoinJob:
         if self._member is None:
             return  # the group says more soon
         if self._writer is None:
-            self._writer = JoinWriter(self._broker, self._writer_name)
+            self._writer = JoinWriter(self._broker, self._writer_name, last=self._topics.samples)
         places = self._consumer.assignment()
         numbers = sorted({place.partition for place in places})
         assigned = [number for number in numbers if places.issuperset(self._starts.inputs(number))]

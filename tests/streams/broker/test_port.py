@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from jobs import wait_until
 from kafka import KafkaConsumer, TopicPartition
+from kafka.cluster import ClusterMetadata
 from kafka.errors import KafkaError, UnstableOffsetCommitError
 from kafka.structs import OffsetAndMetadata
 
@@ -139,6 +140,26 @@ def test_offsets_that_a_transaction_holds_back_are_told_as_that_with_the_way_out
     assert consumer.committed(places)[places[0]] == GroupOffset(7, "")
     consumer.close()
     holder.close(1)
+
+
+def test_a_writer_asks_for_all_topics_of_the_jobs_at_once_so_that_no_first_record_waits(settings_for, monkeypatch):
+    settings, asked, build = settings_for(kafka_client="kafka-python"), [], ClusterMetadata.metadata_request
+
+    def noted(metadata):
+        request = build(metadata)
+        asked.append({topic.name for topic in request.topics or ()})
+        return request
+
+    monkeypatch.setattr(ClusterMetadata, "metadata_request", noted)
+    topics = Topics.of(settings)
+    writer = open_broker(settings).writer("writer", patience_ms=10_000)
+    writer.begin()
+    for topic in (topics.dead_letters, topics.late_clicks, topics.samples):
+        writer.send(topic, key=b"key", value=b"value")
+    writer.commit()
+    writer.abandon()
+    assert {*topics.of_jobs} in asked
+    assert all(names in (set(), {*topics.of_jobs}) for names in asked), "one by one, each would wait for 100 ms"
 
 
 def test_a_static_member_that_restarts_keeps_its_partitions_and_nobody_else_moves(settings_for):

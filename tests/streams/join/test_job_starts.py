@@ -201,3 +201,21 @@ def test_a_static_member_goes_on_at_once_from_the_transaction_that_it_was_killed
     with joining(settings, start=None) as job:  # nobody is told a group's offsets while a transaction may change them
         wait_until(lambda: job.watch.ready() is None, timeout_s=60)
     left.close(1)
+
+
+def take_over(settings, net, wanted):
+    """Start a second join of the same name, and wait until the first has ended and the second goes on alone."""
+    with joining(settings) as older:
+        wait_until(lambda: net.now() == lists_wanted(*wanted), timeout_s=60)
+        with joining(settings, start=None) as newer:
+            wait_until(older.stopping.is_set, timeout_s=60)
+            wait_until(lambda: newer.watch.ready() is None, timeout_s=60)
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
+def test_of_two_joins_with_one_name_the_older_ends_and_says_so(settings, net, client):
+    settings = replace(settings, group_instance_id="one", kafka_client=client)
+    wanted = events(300, seed=9)
+    load(settings, *wanted)
+    with pytest.raises(JoinRefused, match="another join is called 'one'"):
+        take_over(settings, net, wanted)
