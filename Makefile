@@ -22,12 +22,17 @@ lint: .venv/installed ## format, lint, what imports what, and types
 	PYTHONPATH=tests/support $(BIN)/lint-imports
 	$(BIN)/mypy
 
-bench: .venv/installed ## every benchmark, peers beside us in the same run
+bench: .venv/installed .venv/peers/tried ## every benchmark, peers beside us in the same run
 	@for file in tests/bench/*.py; do echo "# $$file"; $(BIN)/python $$file || exit 1; done
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.venv/peers/tried: .venv/installed tests/bench/peers.txt # frameworks to compare with, where they install
+	$(PYTHON) -m venv .venv/peers
+	-.venv/peers/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/bench/peers.txt
 	touch $@
 
 clean:

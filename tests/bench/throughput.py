@@ -1,9 +1,9 @@
-"""The stream jobs on a real broker, with either client, beside loops without any guarantee: they take turns.
+"""The stream jobs on a real broker, with either client, beside loops and frameworks without any guarantee, in turns.
 
 K = 12, d = 10, four partitions, 0.4 clicks a list, wait and lateness 10 s, exactly once. The logs are written first,
 then read as fast as they can be. Prints medians as `name value unit`: impressions a second, CPU and memory of all
-processes, ratios. What bad records cost is less than two turns differ: so it is the median of three times as many
-pairs of turns, with bounds that hold the true one in 19 of 20 runs.
+processes, ratios; frameworks have shorter logs of the same make. What bad records cost is less than two turns differ:
+so it is the median of three times as many pairs of turns, with bounds that hold the true one in 19 of 20 runs.
 `python tests/bench/throughput.py [LISTS [ALTERNATIONS [COMPRESSION]]]`: lz4, zstd or none, of the events on the wire;
 without alternations a killed join is restarted, and nothing else is measured.
 """
@@ -11,9 +11,11 @@ without alternations a killed join is restarted, and nothing else is measured.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -28,7 +30,7 @@ from scipy.stats import binom
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from framework_joins import SCRIPTS, framework_rate  # noqa: E402
+from framework_joins import SCRIPTS, python_with, run_framework  # noqa: E402
 from jobs import Jobs, wait_until  # noqa: E402
 from plain_loops import DIM, K, Measured, confluent_loop, kafka_python_loop, measured  # noqa: E402
 
@@ -42,6 +44,7 @@ from streams.settings import Bucket, Settings, Topics  # noqa: E402
 
 CLICKS = 0.4  # a list
 RATE = 2_000  # lists a second of the log's own time, which has to pass the wait for lists to close while it is read
+FRAMEWORK_LISTS = 20_000  # all of a log, for clicks come faster than lists; they take the slowest 10 s
 PARTITIONS, JOIN_PORT, LEARN_PORT = 4, 6367, 6366
 START_MS = (int(time.time()) - 7200) * 1000
 
@@ -110,8 +113,15 @@ def seconds_of_cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def run_jobs(settings: Settings, folder: Path, lists: int) -> Measured:
-    """Return what join and learn take, exactly once."""
+def keep_to(process: psutil.Process, cores: set[int]) -> None:
+    """Have every thread of a process run on these cores alone."""
+    for thread in process.threads():
+        with suppress(ProcessLookupError):  # it has ended just now
+            os.sched_setaffinity(thread.id, cores)
+
+
+def run_jobs(settings: Settings, folder: Path, lists: int, *, apart: bool = False) -> Measured:
+    """Return what join and learn take, exactly once; ``apart``, the join has a core of its own."""
     jobs = Jobs(settings, folder)
     try:
         learner = psutil.Process(jobs.start("learn").pid)
@@ -119,6 +129,8 @@ def run_jobs(settings: Settings, folder: Path, lists: int) -> Measured:
         joiner = psutil.Process(jobs.start("join", "--from", "earliest").pid)
         wait_until(lambda: ready(settings.join_web_port), timeout_s=60, jobs=jobs, every_s=0.02)
         running = [joiner, learner]
+        if apart:
+            keep_to(joiner, {1})
         began_s = sum(map(seconds_of_cpu, running))  # loading Python and its libraries, as the loops had before
         progress = Progress(settings)
         wait_until(lambda: progress.done() >= lists, timeout_s=600, jobs=jobs, every_s=0.02)
@@ -181,7 +193,6 @@ def main(lists: int, alternations: int, compression: str | None) -> None:
             if alternations:
                 compare(broker.bootstrap, folder, lists, alternations, compression)
                 spoil(broker.bootstrap, folder, lists, 3 * alternations, compression)
-                frameworks(broker.bootstrap, folder, min(lists, 20_000))
             restarts(broker.bootstrap, folder, lists)
         finally:
             broker.stop()
@@ -222,9 +233,18 @@ def note(runs: dict[str, list[Measured]], name: str, found: Measured) -> None:
     )
 
 
+def installed() -> dict[str, str]:
+    """Return the frameworks to compare with, and in which Python each is; say which are missing."""
+    found = {name: python_with(name) for name in SCRIPTS}
+    for name in (name for name, python in found.items() if python is None):
+        print(f"# {name} is not installed: make bench installs it in .venv/peers", flush=True)
+    return {name: python for name, python in found.items() if python is not None}
+
+
 def compare(bootstrap: str, folder: Path, lists: int, alternations: int, compression: str | None) -> None:
     """Let ours and theirs take turns, and print medians and ratios."""
     runs: dict[str, list[Measured]] = {}
+    frameworks = installed()
     for turn in range(alternations):
         for client in ("kafka-python", "confluent"):
             made = settings_of(bootstrap, f"{client}-{turn}-", kafka_client=client)
@@ -233,23 +253,38 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int, compres
         for name, loop in (("kafka-python-loop", kafka_python_loop), ("confluent-fastavro-loop", confluent_loop)):
             with multiprocessing.get_context("spawn").Pool(1) as pool:  # the logs of the last run, once more
                 note(runs, name, pool.apply(loop, (settings, lists)))
+        few = min(lists, FRAMEWORK_LISTS)
+        settings = filled(settings_of(bootstrap, f"frameworks-{turn}-"), few, compression=compression)
+        for name, python in frameworks.items():
+            place = folder / f"{name}-{turn}"
+            place.mkdir()
+            note(runs, f"plain-{name}", run_framework(python, name, settings, place, few))
     medians = {name: Measured(*map(median, zip(*found, strict=True))) for name, found in runs.items()}
     for name, found in medians.items():
         for value, unit in zip(found, ("impressions/s", "CPU s/100000", "MB"), strict=True):
             print(f"{name} {value:.3g} {unit}", flush=True)
-    for ours, theirs in (("ours-kafka-python", "kafka-python-loop"), ("ours-confluent", "confluent-fastavro-loop")):
+    pairs = [("ours-kafka-python", "kafka-python-loop"), ("ours-confluent", "confluent-fastavro-loop")]
+    for ours, theirs in [*pairs, *(("ours-kafka-python", f"plain-{name}") for name in frameworks)]:
         for what in ("rate", "cpu_s", "memory_mb"):
             ratio = getattr(medians[ours], what) / getattr(medians[theirs], what)
             print(f"{ours}_{what}_times_{theirs} {ratio:.2f} ratio", flush=True)
 
 
 def spoil(bootstrap: str, folder: Path, lists: int, pairs: int, compression: str | None) -> None:
-    """Let logs with and without bad records take turns, each kind the first in every second pair, and print ratios."""
+    """Let logs with and without bad records take turns, each kind the first in every second pair, and print ratios.
+
+    The join has a core of its own, so that in each turn the same processes share one.
+    """
     runs: dict[str, list[Measured]] = {}
+    bench = psutil.Process()
     for turn in range(pairs):
         for bad_every in (100, 0) if turn % 2 else (0, 100):
             settings = filled(settings_of(bootstrap, f"spoilt-{bad_every}-{turn}-"), lists, bad_every, compression)
-            note(runs, "1%-bad" if bad_every else "none-bad", run_jobs(settings, folder, lists))
+            for one in (bench, *bench.children(recursive=True)):
+                keep_to(one, {0})
+            note(runs, "1%-bad" if bad_every else "none-bad", run_jobs(settings, folder, lists, apart=True))
+            for one in (bench, *bench.children(recursive=True)):
+                keep_to(one, {0, 1})
             delete_topics(settings)
     outside = max(0, int(binom.ppf(0.025, pairs, 0.5)) - 1)  # so few lie on one side of the truth in 1 of 40 runs
     for what in ("rate", "cpu_s"):
@@ -259,16 +294,6 @@ def spoil(bootstrap: str, folder: Path, lists: int, pairs: int, compression: str
         print(f"{name} {median(ratios):.3f} ratio")
         print(f"{name}_least {ratios[outside]:.3f} ratio")
         print(f"{name}_most {ratios[-1 - outside]:.3f} ratio", flush=True)
-
-
-def frameworks(bootstrap: str, folder: Path, lists: int) -> None:
-    """Let frameworks join the same events; not compressed: what Faust reads with needs one more package for that."""
-    settings = filled(settings_of(bootstrap, "frameworks-"), lists)
-    for framework in SCRIPTS:
-        (folder / framework).mkdir()
-        rate = framework_rate(framework, settings, folder / framework, lists)
-        none = f"# {framework} is not installed: pip install {framework}"
-        print(none if rate is None else f"plain_{framework}_join {rate:.3g} impressions/s", flush=True)
 
 
 def restarts(bootstrap: str, folder: Path, lists: int) -> None:

@@ -1,31 +1,39 @@
 """Impressions and clicks joined by id as the documentation of three frameworks shows it: state, and no guarantee.
 
-Each is a script of its own that notes in a file how many impressions a second it took between 10% and 90% of them.
+Each is a script of its own that notes in a file what it took from 10% to 90% of its impressions. Some want other
+versions of our own libraries, so they are looked for in `.venv/peers` too, which `make bench` fills.
 """
 
+import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 from jobs import wait_until
+from plain_loops import Measured
 
 from streams.settings import Settings, Topics
 
+ROOT = Path(__file__).parent.parent.parent
+PYTHONS = (sys.executable, str(ROOT / ".venv" / "peers" / "bin" / "python"))
 COUNTED = """
 import time
 from pathlib import Path
+import psutil
 from schemas.codec import decode
 from schemas.records import Click, Impression
 LISTS, IMPRESSIONS, CLICKS, BROKER, PREFIX, PARTITIONS = {given}
-count, first = 0, 0.0
+count, first = 0, (0.0, 0.0)
 def counted():
     global count, first
     count += 1
     if count == LISTS // 10:
-        first = time.monotonic()
+        first = time.monotonic(), time.process_time()
     if count == LISTS * 9 // 10:
-        Path("rate").write_text(str(LISTS * 8 // 10 / (time.monotonic() - first)))
+        lists, seconds, cpu_s = LISTS * 8 // 10, time.monotonic() - first[0], time.process_time() - first[1]
+        figures = lists / seconds, cpu_s / lists * 1e5, psutil.Process().memory_info().rss / 1e6
+        Path("unfinished").write_text(" ".join(map(str, figures)))
+        Path("unfinished").rename("took")
 """
 FAUST = """
 import faust
@@ -78,19 +86,26 @@ SCRIPTS = {"faust": FAUST, "bytewax": BYTEWAX, "quixstreams": QUIX}
 COMMANDS = {"faust": ["-m", "faust", "-A", "peer", "worker", "--without-web", "-l", "error"]}
 
 
-def framework_rate(name: str, settings: Settings, folder: Path, lists: int) -> float | None:
-    """Return lists a second of a framework, or None where it is not installed."""
-    if find_spec(name) is None:
-        return None
+def python_with(framework: str) -> str | None:
+    """Return the Python in which a framework is installed, if there is one."""
+    for python in filter(os.path.exists, PYTHONS):
+        if subprocess.call([python, "-c", f"import {framework}"], stderr=subprocess.DEVNULL) == 0:
+            return python
+    return None
+
+
+def run_framework(python: str, name: str, settings: Settings, folder: Path, lists: int) -> Measured:
+    """Return what a framework takes for logs of so many lists."""
     topics = Topics.of(settings)
     given = lists, topics.impressions, topics.clicks, settings.kafka, settings.topic_prefix, settings.partitions
     (folder / "peer.py").write_text(COUNTED.format(given=given) + SCRIPTS[name])
-    command = [sys.executable, *COMMANDS.get(name, ["peer.py"])]
+    command = [python, *COMMANDS.get(name, ["peer.py"])]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environ)
     try:
-        wait_until((folder / "rate").exists, timeout_s=180)
-        return float((folder / "rate").read_text())
+        wait_until((folder / "took").exists, timeout_s=180)
+        return Measured(*map(float, (folder / "took").read_text().split()))
     finally:
         process.kill()
         process.wait()
