@@ -2,8 +2,7 @@
 
 K = 12, d = 10, four partitions, 0.4 clicks a list, wait and lateness 10 s, exactly once. The logs are written first,
 then read as fast as they can be. Prints medians as `name value unit`: impressions a second, CPU and memory of all
-processes, ratios; frameworks have shorter logs of the same make. What bad records cost is less than two turns differ:
-so it is the median of three times as many pairs of turns, with bounds that hold the true one in 19 of 20 runs.
+processes, ratios; frameworks have shorter logs of the same make.
 `python tests/bench/throughput.py [LISTS [ALTERNATIONS [COMPRESSION]]]`: lz4, zstd or none, of the events on the wire;
 without alternations a killed join is restarted, and nothing else is measured.
 """
@@ -11,142 +10,27 @@ without alternations a killed join is restarted, and nothing else is measured.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import sys
 import tempfile
 import time
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
 from statistics import median
-from typing import Any
-from urllib.request import urlopen
 
-import numpy as np
 import psutil
-from kafka import KafkaProducer, TopicPartition
-from scipy.stats import binom
 
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
+from backlog import Progress, catch_up, filled, ready, settings_of  # noqa: E402
 from framework_joins import SCRIPTS, python_with, run_framework  # noqa: E402
 from jobs import Jobs, wait_until  # noqa: E402
-from plain_loops import DIM, K, Measured, confluent_loop, kafka_python_loop, measured  # noqa: E402
+from plain_loops import Measured, confluent_loop, kafka_python_loop  # noqa: E402
 
-from schemas.codec import encode  # noqa: E402
-from schemas.records import Click, Impression  # noqa: E402
-from streams.broker import admin_client, create_topics, delete_topics  # noqa: E402
-from streams.join import Commit  # noqa: E402
 from streams.local.kafka import LocalKafka  # noqa: E402
-from streams.parameters.job import KafkaParameters  # noqa: E402
-from streams.settings import Bucket, Settings, Topics  # noqa: E402
+from streams.settings import Settings  # noqa: E402
 
-CLICKS = 0.4  # a list
-RATE = 2_000  # lists a second of the log's own time, which has to pass the wait for lists to close while it is read
 FRAMEWORK_LISTS = 20_000  # all of a log, for clicks come faster than lists; they take the slowest 10 s
-PARTITIONS, JOIN_PORT, LEARN_PORT = 4, 6367, 6366
-START_MS = (int(time.time()) - 7200) * 1000
-
-
-def fill(settings: Settings, lists: int, partitions: range, bad_every: int, compression: str | None) -> None:
-    """Write those lists and clicks that fall to some partitions, at the times of ``RATE`` lists a second, in order.
-
-    With ``bad_every``, one record in so many is none that anybody can read.
-    """
-    topics = Topics.of(settings)
-    batching = {"acks": 1, "linger_ms": 50, "batch_size": 1 << 19, "compression_type": compression}
-    producer = KafkaProducer(**settings.kafka_options(), **batching, max_block_ms=600_000)
-    random = np.random.default_rng(partitions.start)
-    contexts = [block.tobytes() for block in random.uniform(-1, 1, (500, K, DIM)).astype("<f4")]
-    items = [block.tobytes() for block in random.integers(0, 10**6, (500, K))]
-    taps = []
-    for number in (number for number in range(lists) if number % PARTITIONS in partitions):
-        at = START_MS + number * 1000 // RATE
-        session = f"session-{number:09}"
-        shown = Impression(
-            f"list-{number:012}", session, "main", "user", at, items[number % 500], contexts[number * 7 % 500], K
-        )
-        place = {"key": session.encode(), "partition": number % PARTITIONS, "timestamp_ms": at}
-        producer.send(topics.impressions, encode(shown), **place)
-        if bad_every and random.random() < 1 / bad_every:
-            producer.send(topics.impressions, b"no Avro at all", **place)
-        for position in np.flatnonzero(random.random(K) < CLICKS / K) + 1:
-            late = int(random.integers(500, 8000) if random.random() < 0.98 else random.integers(10_000, 18_000))
-            tap = Click(shown.impression_id, session, int(position), at + late)
-            taps.append((tap, place | {"timestamp_ms": tap.clicked_at_ms}))
-    for click, place in sorted(taps, key=lambda tap: tap[0].clicked_at_ms):
-        producer.send(topics.clicks, encode(click), **place)
-    producer.flush()
-    producer.close()
-
-
-class Progress:
-    """How many good impressions the join has behind it; asked through one client, since making one takes a core."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._admin, self._group = admin_client(settings), f"{settings.topic_prefix}glimpse-join"
-        self._events = Topics.of(settings).events
-        self.marks: list[tuple[float, int]] = []  # when it was seen that so many were done
-
-    def done(self) -> int:
-        """Return how many there are now."""
-        found = self._admin.list_group_offsets(self._group)[self._group]
-        ledgers = []
-        for number in range(PARTITIONS):
-            entries = [found.get(TopicPartition(topic, number)) for topic in self._events]
-            if None not in entries:
-                ledgers.append(Commit.decode(*((entry.offset, entry.metadata) for entry in entries))[0].ledger)
-        count = sum(ledger.impressions - ledger.dead_impressions for ledger in ledgers)
-        if not self.marks or count > self.marks[-1][1]:
-            self.marks.append((time.monotonic(), count))
-        return count
-
-    def close(self) -> None:
-        """Let go of the client."""
-        self._admin.close()
-
-
-def seconds_of_cpu(process: psutil.Process) -> float:
-    """User and system time of a process so far."""
-    times = process.cpu_times()
-    return float(times.user + times.system)
-
-
-def keep_to(process: psutil.Process, cores: set[int]) -> None:
-    """Have every thread of a process run on these cores alone."""
-    for thread in process.threads():
-        with suppress(ProcessLookupError):  # it has ended just now
-            os.sched_setaffinity(thread.id, cores)
-
-
-def run_jobs(settings: Settings, folder: Path, lists: int, *, apart: bool = False) -> Measured:
-    """Return what join and learn take, exactly once; ``apart``, the join has a core of its own."""
-    jobs = Jobs(settings, folder)
-    try:
-        learner = psutil.Process(jobs.start("learn").pid)
-        wait_until(lambda: ready(settings.web_port), timeout_s=60, jobs=jobs, every_s=0.02)
-        joiner = psutil.Process(jobs.start("join", "--from", "earliest").pid)
-        wait_until(lambda: ready(settings.join_web_port), timeout_s=60, jobs=jobs, every_s=0.02)
-        running = [joiner, learner]
-        if apart:
-            keep_to(joiner, {1})
-        began_s = sum(map(seconds_of_cpu, running))  # loading Python and its libraries, as the loops had before
-        progress = Progress(settings)
-        wait_until(lambda: progress.done() >= lists, timeout_s=600, jobs=jobs, every_s=0.02)
-        progress.close()
-        parameters = KafkaParameters(settings)
-        wait_until(lambda: learned(parameters) >= lists, timeout_s=120, jobs=jobs)
-        parameters.close()
-        cpu_s = sum(map(seconds_of_cpu, running)) - began_s
-        return measured(progress.marks, cpu_s, sum(one.memory_info().rss for one in running), lists)
-    finally:
-        jobs.close()
-
-
-def learned(parameters: KafkaParameters) -> int:
-    parameters.catch_up()
-    return sum(snapshot.rounds for snapshot in parameters.snapshots.values())
 
 
 def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float, float]:
@@ -159,9 +43,8 @@ def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float,
         first = jobs.start("join", "--from", "earliest")
         wait_until(lambda: ready(settings.join_web_port), timeout_s=60, jobs=jobs)
         empty = psutil.Process(first.pid).memory_info().rss
-        progress = Progress(settings)
-        wait_until(lambda: progress.done() >= lists, timeout_s=600, jobs=jobs)
-        progress.close()
+        with closing(Progress(settings)) as progress:
+            wait_until(lambda: progress.done() >= lists, timeout_s=600, jobs=jobs)
         time.sleep(12)  # what reading took is given back
         full = psutil.Process(first.pid).memory_info().rss
         jobs.kill(first)
@@ -175,15 +58,6 @@ def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float,
         jobs.close()
 
 
-def ready(port: int) -> bool:
-    """Whether a job says that it is assigned and restored."""
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
 def main(lists: int, alternations: int, compression: str | None) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -192,36 +66,9 @@ def main(lists: int, alternations: int, compression: str | None) -> None:
         try:
             if alternations:
                 compare(broker.bootstrap, folder, lists, alternations, compression)
-                spoil(broker.bootstrap, folder, lists, 3 * alternations, compression)
             restarts(broker.bootstrap, folder, lists)
         finally:
             broker.stop()
-
-
-def settings_of(bootstrap: str, prefix: str, **changes: Any) -> Settings:
-    """Return the settings of one run, with topics of its own."""
-    made = Settings(
-        kafka=bootstrap,
-        buckets={"main": Bucket("main", "c2ucb", DIM, K)},
-        wait_s=10,
-        lateness_s=10,
-        partitions=PARTITIONS,
-        topic_prefix=prefix,
-        timestamps="CreateTime",
-        web_port=LEARN_PORT,
-        join_web_port=JOIN_PORT,
-    )
-    found = replace(made, **changes)
-    create_topics(found)
-    return found
-
-
-def filled(settings: Settings, lists: int, bad_every: int = 0, compression: str | None = None) -> Settings:
-    """Write the logs, the same for every run."""
-    halves = [range(PARTITIONS // 2), range(PARTITIONS // 2, PARTITIONS)]
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.starmap(fill, [(settings, lists, half, bad_every, compression) for half in halves])
-    return settings
 
 
 def note(runs: dict[str, list[Measured]], name: str, found: Measured) -> None:
@@ -249,7 +96,7 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int, compres
         for client in ("kafka-python", "confluent"):
             made = settings_of(bootstrap, f"{client}-{turn}-", kafka_client=client)
             settings = filled(made, lists, compression=compression)
-            note(runs, f"ours-{client}", run_jobs(settings, folder, lists))
+            note(runs, f"ours-{client}", catch_up(settings, folder, lists))
         for name, loop in (("kafka-python-loop", kafka_python_loop), ("confluent-fastavro-loop", confluent_loop)):
             with multiprocessing.get_context("spawn").Pool(1) as pool:  # the logs of the last run, once more
                 note(runs, name, pool.apply(loop, (settings, lists)))
@@ -268,32 +115,6 @@ def compare(bootstrap: str, folder: Path, lists: int, alternations: int, compres
         for what in ("rate", "cpu_s", "memory_mb"):
             ratio = getattr(medians[ours], what) / getattr(medians[theirs], what)
             print(f"{ours}_{what}_times_{theirs} {ratio:.2f} ratio", flush=True)
-
-
-def spoil(bootstrap: str, folder: Path, lists: int, pairs: int, compression: str | None) -> None:
-    """Let logs with and without bad records take turns, each kind the first in every second pair, and print ratios.
-
-    The join has a core of its own, so that in each turn the same processes share one.
-    """
-    runs: dict[str, list[Measured]] = {}
-    bench = psutil.Process()
-    for turn in range(pairs):
-        for bad_every in (100, 0) if turn % 2 else (0, 100):
-            settings = filled(settings_of(bootstrap, f"spoilt-{bad_every}-{turn}-"), lists, bad_every, compression)
-            for one in (bench, *bench.children(recursive=True)):
-                keep_to(one, {0})
-            note(runs, "1%-bad" if bad_every else "none-bad", run_jobs(settings, folder, lists, apart=True))
-            for one in (bench, *bench.children(recursive=True)):
-                keep_to(one, {0, 1})
-            delete_topics(settings)
-    outside = max(0, int(binom.ppf(0.025, pairs, 0.5)) - 1)  # so few lie on one side of the truth in 1 of 40 runs
-    for what in ("rate", "cpu_s"):
-        turns = zip(runs["1%-bad"], runs["none-bad"], strict=True)
-        ratios = sorted(getattr(bad, what) / getattr(good, what) for bad, good in turns)
-        name = f"{what}_with_1%_bad_times_without"
-        print(f"{name} {median(ratios):.3f} ratio")
-        print(f"{name}_least {ratios[outside]:.3f} ratio")
-        print(f"{name}_most {ratios[-1 - outside]:.3f} ratio", flush=True)
 
 
 def restarts(bootstrap: str, folder: Path, lists: int) -> None:
