@@ -44,7 +44,7 @@ def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float,
         wait_until(lambda: ready(settings.join_web_port), timeout_s=60, jobs=jobs)
         empty = psutil.Process(first.pid).memory_info().rss
         with closing(Progress(settings)) as progress:
-            wait_until(lambda: progress.done() >= lists, timeout_s=600, jobs=jobs)
+            wait_until(progress.all_done, timeout_s=600, jobs=jobs)
         time.sleep(12)  # what reading took is given back
         full = psutil.Process(first.pid).memory_info().rss
         jobs.kill(first)
