@@ -27,6 +27,7 @@ from framework_joins import SCRIPTS, python_with, run_framework  # noqa: E402
 from jobs import Jobs, wait_until  # noqa: E402
 from plain_loops import Measured, confluent_loop, kafka_python_loop  # noqa: E402
 
+from streams.broker import GIVE_BACK_S  # noqa: E402
 from streams.local.kafka import LocalKafka  # noqa: E402
 from streams.settings import Settings  # noqa: E402
 
@@ -45,7 +46,7 @@ def restart(settings: Settings, folder: Path, lists: int) -> tuple[float, float,
         empty = psutil.Process(first.pid).memory_info().rss
         with closing(Progress(settings)) as progress:
             wait_until(progress.all_done, timeout_s=600, jobs=jobs)
-        time.sleep(12)  # what reading took is given back
+        time.sleep(GIVE_BACK_S + 5)  # by then what reading took is given back
         full = psutil.Process(first.pid).memory_info().rss
         jobs.kill(first)
         started = time.monotonic()
