@@ -4,12 +4,13 @@ BIN := .venv/bin
 
 .PHONY: demo test soak lint bench clean
 .DELETE_ON_ERROR:
+unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, each of which would compile every source again
 
 demo: .venv/installed ## what each learner makes of an old ranker's log, then the closed loop; no server needed
 	$(BIN)/glimpse demo
 
 test: .venv/installed lint ## every test; a file's tests stay together, those that measure time run alone at the end
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not quiet' --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not quiet' --numprocesses 3 --dist loadfile --no-loadscope-reorder
 	$(BIN)/pytest -m quiet
 
 soak: .venv/installed ## the long forms of the tests that break things, and their short forms with the other client; hours

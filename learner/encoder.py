@@ -7,6 +7,7 @@ candidate.
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -48,34 +49,24 @@ class Encoder:
     A value is scaled by its column's range in training, (x − low)/(high − low). Beyond the range (also ±inf) it is
     moved to the nearer end, a missing one (NaN) becomes the column's median in training, and a column that was constant
     in training is 0: it told nothing then. All these are counted, except the last.
-
-    Parameters
-    ----------
-    user_columns
-        How many of the first columns describe the user; the others describe the item.
-    low, high, median
-        Of each column in training.
-    first, first_bias, second, second_bias
-        The two layers: (columns, hidden), (hidden,), (hidden, code), (code,).
-    norm
-        The largest Euclidean norm of a code in training.
     """
 
-    user_columns: int
-    low: Floats
+    user_columns: int  # how many of the first columns describe the user; the others describe the item
+    low: Floats  # of each column in training, as high and median
     high: Floats
     median: Floats
-    first: Floats
+    first: Floats  # the two layers: (columns, hidden), (hidden,), (hidden, code), (code,)
     first_bias: Floats
     second: Floats
     second_bias: Floats
-    norm: Floats
+    norm: Floats  # the largest Euclidean norm of a code in training
 
     def __post_init__(self) -> None:
         for name in ARRAYS:
             array = np.ascontiguousarray(getattr(self, name), dtype=np.float32)
             object.__setattr__(self, name, array.reshape(1) if name == "norm" else array)
-        for name, shape in self._shapes().items():
+        hidden, code = self.second.shape if self.second.ndim == 2 else (0, 0)
+        for name, shape in _shapes(len(self.low), hidden, code).items():
             array = getattr(self, name)
             if array.shape != shape:
                 raise EncoderError(f"{name} must have shape {shape}, got {array.shape}")
@@ -85,10 +76,6 @@ class Encoder:
             raise EncoderError(f"user_columns must be 0 to {len(self.low)}, got {self.user_columns}")
         if np.any(self.high < self.low) or self.norm[0] <= 0:
             raise EncoderError("every column needs low ≤ high, and the largest norm must be above 0")
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        columns, (hidden, code) = len(self.low), self.second.shape if self.second.ndim == 2 else (0, 0)
-        return _shapes(columns, hidden, code)
 
     @property
     def columns(self) -> int:
@@ -165,16 +152,9 @@ class Encoder:
 
     def to_bytes(self) -> bytes:
         """Return the file's content: a line with the version, a line of JSON with the sizes, the arrays as float32."""
-        hidden, code = self.second.shape
-        sizes = dict(zip(HEADER, (self.user_columns, self.columns, hidden, code), strict=True))
-        return b"".join(
-            [
-                MAGIC,
-                json.dumps(sizes).encode(),
-                b"\n",
-                *(getattr(self, name).astype("<f4").tobytes() for name in ARRAYS),
-            ]
-        )
+        sizes = dict(zip(HEADER, (self.user_columns, self.columns, *self.second.shape), strict=True))
+        arrays = (getattr(self, name).astype("<f4").tobytes() for name in ARRAYS)
+        return b"".join((MAGIC, json.dumps(sizes).encode(), b"\n", *arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Encoder":
@@ -191,14 +171,12 @@ class Encoder:
         if not all(type(size) is int and 0 <= size <= 1 << 20 for size in sizes.values()):
             raise EncoderError(f"the encoder's sizes must be counts, found {sizes}")
         shapes = _shapes(sizes["columns"], sizes["hidden"], sizes["code"])
-        wanted = 4 * sum(int(np.prod(shape)) for shape in shapes.values())
+        wanted = 4 * sum(map(math.prod, shapes.values()))
         if len(body) != wanted:
             raise EncoderError(f"an encoder of {sizes} has {wanted} bytes of numbers, found {len(body)}")
-        arrays, start = {}, 0
-        for name, shape in shapes.items():
-            count = int(np.prod(shape))
-            arrays[name] = np.frombuffer(body, dtype="<f4", count=count, offset=start).reshape(shape)
-            start += 4 * count
+        ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+        parts = np.split(np.frombuffer(body, dtype="<f4"), ends[:-1])
+        arrays = {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
         return cls(sizes["user_columns"], **arrays)
 
     def sha256(self) -> str:

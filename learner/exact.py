@@ -13,12 +13,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from learner.arrays import Floats, Ints
+
 GRID = 2.0**16  # steps per unit of a weighted context and of a reward
 LIMB_BITS = 40  # a total is high · 2⁴⁰ + low, 0 ≤ low < 2⁴⁰
 EXACT_ROWS = 2**21  # a row adds at most 2³² to a cell, so sums of this many are exact in float64
 BLOCK_CELLS = 2**16  # numbers weighed at once: their buffer stays in the second-level cache, and well below EXACT_ROWS
 
-State = dict[str, NDArray[np.int64]]
+State = dict[str, Ints]
 
 
 class ExactSums:
@@ -32,14 +34,7 @@ class ExactSums:
         self._carried = False  # whether any high limb is set
         self._uncarried_rows = 0
 
-    def add(
-        self,
-        context: NDArray[np.floating],
-        *,
-        weight: NDArray[np.float64],
-        reward: NDArray[np.float64],
-        sign: NDArray[np.int64] | None = None,
-    ) -> None:
+    def add(self, context: NDArray[np.floating], *, weight: Floats, reward: Floats, sign: Ints | None = None) -> None:
         """Add rows whose contexts, weights and rewards are already checked to lie in [−1, 1], [0, 1] and [0, 1]."""
         rows = len(context)
         step = max(1, BLOCK_CELLS // (self.dim + 1))
@@ -50,13 +45,7 @@ class ExactSums:
             block = slice(start, start + step)
             self._add_block(context[block], weight[block], reward[block], None if sign is None else sign[block])
 
-    def _add_block(
-        self,
-        context: NDArray[np.floating],
-        weight: NDArray[np.float64],
-        reward: NDArray[np.float64],
-        sign: NDArray[np.int64] | None,
-    ) -> None:
+    def _add_block(self, context: NDArray[np.floating], weight: Floats, reward: Floats, sign: Ints | None) -> None:
         rows, dim = len(context), self.dim
         z = np.empty((dim + 1, rows))  # features as rows: long inner loops, however few the features
         np.multiply(context.T, weight, out=z[:dim])
@@ -74,7 +63,7 @@ class ExactSums:
         self._uncarried_rows = 0
         self._carried = bool(self._high.any())
 
-    def totals(self) -> NDArray[np.float64]:
+    def totals(self) -> Floats:
         """Return the sums in units of the data as a new array: Σ s z zᵀ in [:d, :d], Σ s z r in [:d, d]."""
         if self._carried:
             self._carry()
@@ -84,13 +73,11 @@ class ExactSums:
             totals += self._high * (2.0**LIMB_BITS * GRID**-2)
         return totals
 
-    def merge(self, other: "ExactSums") -> None:
-        """Add the sums of another shard."""
-        self._carry()
-        other._carry()
-        self._low += other._low
-        self._high += other._high
-        self._carry()
+    @staticmethod
+    def state_sizes(dim: int) -> dict[str, int]:
+        """Return the length of each array of a state."""
+        cells = dim * (dim + 1) // 2
+        return {"gram_low": cells, "gram_high": cells, "response_low": dim, "response_high": dim}
 
     def state(self) -> State:
         """Return the limbs: the upper triangle of A's sums row by row, then b's."""
@@ -103,7 +90,7 @@ class ExactSums:
             "response_high": self._high[: self.dim, self.dim].copy(),
         }
 
-    def restore(self, state: Mapping[str, NDArray[np.int64]]) -> None:
+    def restore(self, state: Mapping[str, Ints]) -> None:
         """Take over limbs that ``state`` returned."""
         rows, columns = np.triu_indices(self.dim)
         restored = {}
@@ -117,7 +104,7 @@ class ExactSums:
         self._carry()
 
 
-def checked_cells(state: Mapping[str, NDArray[np.int64]], name: str, length: int) -> NDArray[np.int64]:
+def checked_cells(state: Mapping[str, Ints], name: str, length: int) -> Ints:
     """Return one named array of a state, or say that it is missing or of another shape."""
     cells = state.get(name)
     if cells is None:
@@ -127,7 +114,7 @@ def checked_cells(state: Mapping[str, NDArray[np.int64]], name: str, length: int
     return cells
 
 
-def state_sha256(settings: Mapping[str, object], state: Mapping[str, NDArray[np.int64]]) -> str:
+def state_sha256(settings: Mapping[str, object], state: Mapping[str, Ints]) -> str:
     """Return the SHA-256 of a model's settings and integer state, the same on every machine."""
     digest = hashlib.sha256(json.dumps(dict(settings), sort_keys=True, separators=(",", ":")).encode())
     for name in sorted(state):

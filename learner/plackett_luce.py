@@ -4,8 +4,8 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from learner.arrays import Floats, Ints
 from learner.bandits.topk import best_first
 
 SMALLEST = 2.0**-54  # in place of a uniform draw of 0, which has no logarithm
@@ -14,12 +14,12 @@ SMALLEST = 2.0**-54  # in place of a uniform draw of 0, which has no logarithm
 class DrawnList(NamedTuple):
     """Rows of the candidates, best first, and the chance of each to be drawn there, given those above it."""
 
-    rows: NDArray[np.int64]
-    propensities: NDArray[np.float64]
+    rows: Ints
+    propensities: Floats
 
 
 def draw_list(
-    scores: NDArray[np.float64], size: int, *, temperature: float, random: np.random.Generator, shortlist: int = 0
+    scores: Floats, size: int, *, temperature: float, random: np.random.Generator, shortlist: int = 0
 ) -> DrawnList:
     """Return a list in which each next item is drawn with a chance in proportion to e^(score / temperature).
 
@@ -41,33 +41,14 @@ def draw_list(
     return DrawnList(rows, chances(logits, rows))
 
 
-def propensities(
-    scores: NDArray[np.float64], rows: NDArray[np.int64], *, temperature: float, shortlist: int = 0
-) -> NDArray[np.float64]:
-    """Return the chance of each of ``rows`` to be drawn where it stands, given those above it.
-
-    >>> propensities(np.log([3.0, 2.0, 1.0]), np.array([1, 0]), temperature=1.0)
-    array([0.33333333, 0.75      ])
-    """
-    if 0 < shortlist < len(scores):
-        kept = best_first(scores, shortlist)
-        place = np.full(len(scores), -1)
-        place[kept] = np.arange(shortlist)
-        inside = place[rows]
-        if inside.min() < 0:
-            raise ValueError(f"row {int(rows[inside.argmin()])} is not among the {shortlist} best that can be drawn")
-        return chances(scores_to_logits(scores[kept], temperature), inside)
-    return chances(scores_to_logits(scores, temperature), rows)
-
-
-def scores_to_logits(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+def scores_to_logits(scores: Floats, temperature: float) -> Floats:
     """Return scores / temperature, the largest at 0, so that no score is too large for its noise."""
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, got {temperature}")
     return np.asarray((scores - scores.max(initial=-np.inf)) / temperature)
 
 
-def chances(logits: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def chances(logits: Floats, rows: Ints) -> Floats:
     """Return e^logit over the sum of what was left at each position; added up from the end, so nothing cancels."""
     left = np.ones(len(logits), dtype=np.bool_)
     left[rows] = False

@@ -1,12 +1,13 @@
 """The columnar batch that everything learns from: lists with their rows, checked once, when it is made."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from learner.arrays import Bools, Floats, Ints
 from learner.browsing import MAX_POSITIONS, previous_click
 
 NO_ITEM = np.iinfo(np.int64).min  # the id of an item that was not named
@@ -19,14 +20,6 @@ class Samples:
     A batch is checked on construction, so that whatever learns from it can rely on it. ``samples[a:b]`` slices by list,
     ``len(samples)`` counts lists, ``samples.rows`` counts rows.
 
-    Parameters
-    ----------
-    item, position, last_click, reward, context
-        One entry per row: item id, position (1-based), position of the last click above (0 = none), reward (> 0 means
-        clicked), feature vector. The rows of a list stand together.
-    size, list_id, sign
-        One entry per list: its number of rows, any id, and +1 to learn it or −1 to take it back.
-
     Examples
     --------
     >>> samples = Samples.from_clicks(np.zeros((1, 3, 2)), [[0, 1, 0]], items=[[7, 8, 9]])
@@ -34,14 +27,14 @@ class Samples:
     (array([7, 8, 9]), array([1, 2, 3]), array([0, 0, 2]))
     """
 
-    item: NDArray[np.int64]
-    position: NDArray[np.int64]
-    last_click: NDArray[np.int64]
-    reward: NDArray[np.float64]
-    context: NDArray[np.floating]
-    size: NDArray[np.int64]
-    list_id: NDArray[np.generic]
-    sign: NDArray[np.int64]
+    item: Ints  # one entry per row, as the next four; the rows of a list stand together
+    position: Ints  # 1-based
+    last_click: Ints  # position of the last click above, 0 = none
+    reward: Floats  # > 0 means clicked
+    context: NDArray[np.floating]  # (rows, dim)
+    size: Ints  # one entry per list, as the next two: how many rows it has
+    list_id: NDArray[np.generic]  # any id
+    sign: Ints  # +1 to learn it or −1 to take it back
     # What the checks found anyway; a model compares these with its own limits instead of reading the rows again.
     deepest: int = field(init=False, repr=False)
     largest_reward: float = field(init=False, repr=False)
@@ -69,9 +62,8 @@ class Samples:
         rows, lists = len(self.item), len(self.size)
         if self.context.ndim != 2 or len(self.context) != rows:
             raise ValueError(f"context must be one row of numbers for each of {rows} items, got {self.context.shape}")
-        for name, wanted in zip(
-            ("position", "last_click", "reward", "list_id", "sign"), (rows, rows, rows, lists, lists), strict=True
-        ):
+        entries = {"position": rows, "last_click": rows, "reward": rows, "list_id": lists, "sign": lists}
+        for name, wanted in entries.items():
             shape = getattr(self, name).shape
             if shape != (wanted,):
                 raise ValueError(f"{name} must have {wanted} entries, got shape {shape}")
@@ -80,19 +72,13 @@ class Samples:
 
     def _check_values(self) -> None:
         if self.deepest > MAX_POSITIONS or self.position.min(initial=1) < 1:
-            refuse(
-                "position",
-                self.position,
-                (self.position < 1) | (self.position > MAX_POSITIONS),
-                f"positions run from 1 to {MAX_POSITIONS}",
-            )
+            bad = (self.position < 1) | (self.position > MAX_POSITIONS)
+            refuse("position", self.position, bad, f"positions run from 1 to {MAX_POSITIONS}")
         if self.last_click.min(initial=0) < 0 or np.any(self.last_click >= self.position):
-            refuse(
-                "last_click",
-                self.last_click,
-                (self.last_click < 0) | (self.last_click >= self.position),
-                lambda row: f"the last click above position {self.position[row]} is at 0 (none) to its position − 1",
-            )
+            bad = (self.last_click < 0) | (self.last_click >= self.position)
+            depth = self.position[bad][0]
+            rule = f"the last click above position {depth} is at 0 (none) to its position − 1"
+            refuse("last_click", self.last_click, bad, rule)
         if not (self.largest_reward < np.inf and self.reward.min(initial=0.0) >= 0.0):
             refuse("reward", self.reward, ~((self.reward >= 0) & (self.reward < np.inf)), "a reward is finite and ≥ 0")
         if not self.largest_context < np.inf:
@@ -120,24 +106,25 @@ class Samples:
             raise ValueError(
                 f"contexts must have shape (lists, K, d) and clicks (lists, K), got {context.shape} and {reward.shape}"
             )
-        lists, depth, dim = context.shape
+        lists, depth, _ = context.shape
         item = np.full((lists, depth), NO_ITEM) if items is None else _integers("items", items)
         if item.shape != (lists, depth):
             raise ValueError(f"items must have shape {(lists, depth)} as the clicks, got {item.shape}")
         position = np.broadcast_to(np.arange(1, depth + 1), (lists, depth))
-        columns: list[NDArray[Any]] = [item, position, previous_click(reward), reward]
+        columns: dict[str, NDArray[Any]] = {"item": item, "position": position, "last_click": previous_click(reward)}
+        columns |= {"reward": reward, "context": context}
         if sizes is None:
             size = np.full(lists, depth, dtype=np.int64)
-            flat, rows = [column.reshape(-1) for column in columns], context.reshape(lists * depth, dim)
+            rows = {name: column.reshape(lists * depth, *column.shape[2:]) for name, column in columns.items()}
         else:
             size = _integers("sizes", sizes)
             if size.shape != (lists,) or size.min(initial=0) < 0 or size.max(initial=0) > depth:
                 raise ValueError(f"sizes must hold {lists} counts from 0 to {depth}, got {size}")
             shown = position <= size[:, None]
-            flat, rows = [column[shown] for column in columns], context[shown]
+            rows = {name: column[shown] for name, column in columns.items()}
         ids = np.arange(lists) if list_id is None else np.asarray(list_id)
         signs = np.ones(lists, dtype=np.int64) if sign is None else _integers("sign", sign)
-        return cls(flat[0], flat[1], flat[2], flat[3], rows, size, ids, signs)
+        return cls(**rows, size=size, list_id=ids, sign=signs)
 
     @classmethod
     def concat(cls, batches: Sequence["Samples"]) -> "Samples":
@@ -175,11 +162,11 @@ class Samples:
         """How many features a row has."""
         return int(self.context.shape[1])
 
-    def row_sign(self) -> NDArray[np.int64] | None:
+    def row_sign(self) -> Ints | None:
         """Return the sign of each row, or None when every list is learned."""
         return None if self.all_added else np.repeat(self.sign, self.size)
 
-    def list_of_row(self) -> NDArray[np.int64]:
+    def list_of_row(self) -> Ints:
         """Return, for each row, the index of its list."""
         return np.repeat(np.arange(len(self)), self.size)
 
@@ -187,14 +174,14 @@ class Samples:
 _COLUMNS = ("item", "position", "last_click", "reward", "context", "size", "list_id", "sign")
 
 
-def refuse(name: str, values: NDArray[np.generic], bad: NDArray[np.bool_], rule: str | Callable[[int], str]) -> None:
+def refuse(name: str, values: NDArray[np.generic], bad: Bools, rule: str) -> None:
     """Raise the ValueError that names the first bad entry: field, index, value and the rule it breaks."""
-    index = tuple(int(place) for place in np.argwhere(bad)[0])
+    index = tuple(int(number) for number in np.argwhere(bad)[0])
     where = ", ".join(map(str, index))
-    raise ValueError(f"{name}[{where}] is {values[index]}; {rule if isinstance(rule, str) else rule(index[0])}")
+    raise ValueError(f"{name}[{where}] is {values[index]}; {rule}")
 
 
-def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
+def _integers(name: str, values: ArrayLike) -> Ints:
     """Return whole numbers as int64; a float array is refused rather than cut."""
     array = np.asarray(values)
     if array.dtype.kind not in "iub" and array.size:

@@ -6,8 +6,6 @@ with another version of a schema are read into the current class by Avro's resol
 version. Numbers are passed on as they are: NaN, infinities and positions outside a list are for the stages to judge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from operator import index
@@ -17,8 +15,7 @@ from fastavro import schemaless_reader, schemaless_writer
 
 from schemas.known import CANNOT_READ, OLDER, PLAIN, SCHEMAS, Schema, Writer, writer_of
 from schemas.records import BucketStamp, Progress, Record, Snapshot, StateArray
-from schemas.shapes import checked
-from schemas.strict import SchemaError, check
+from schemas.strict import SchemaError, check, checked
 
 __all__ = ["MAX_BYTES", "Codec", "SchemaError", "decode", "encode"]
 
@@ -27,21 +24,12 @@ R = TypeVar("R", bound=Record)
 _NESTED: Mapping[type, tuple[str, type]] = {Snapshot: ("state", StateArray), Progress: ("stamps", BucketStamp)}
 
 
-def _names(*kinds: str) -> dict[type, list[str]]:
-    fields = {cls: schema["fields"] for cls, schema in SCHEMAS.items()}
-    for cls, (name, part) in _NESTED.items():
-        [nested] = [field["type"]["items"]["fields"] for field in fields[cls] if field["name"] == name]
-        fields[part] = nested
-    return {cls: [field["name"] for field in of_cls if field["type"] in kinds] for cls, of_cls in fields.items()}
-
-
+_CURRENT = {cls: writer_of(schema) for cls, schema in SCHEMAS.items()}
 _PLAIN = {cls: writer_of(schema) for cls, schema in PLAIN.items()}
+_OLDER = [writer_of(schema) for schema in OLDER]
 _LATER = {  # fields that are not in the plain schema
     cls: [field["name"] for field in SCHEMAS[cls]["fields"][len(schema["fields"]) :]] for cls, schema in PLAIN.items()
 }
-_SHORT = _names("int")
-_WHOLE = _names("int", "long")
-_REAL = _names("double")
 _ARRAYS = {
     cls
     for cls, schema in SCHEMAS.items()
@@ -57,27 +45,29 @@ class Codec:
     writers
         Schemas, besides the current ones, whose fingerprints may arrive.
     confluent
-        A registry's ids and their schemas. When given, records are written with Confluent framing; both are read.
+        A registry's ids and their schemas. A record whose current or plain schema has an id is written with Confluent
+        framing, any other with single-object framing. Both are read.
 
     Examples
     --------
     >>> from schemas.records import Progress
     >>> codec = Codec(confluent={7: SCHEMAS[Progress]})
-    >>> codec.encode(Progress("t", 0, 1, 2)).hex()
-    '000000000702740002040001'
+    >>> codec.encode(Progress("t", 0, 1, 2, [], 1)).hex()
+    '000000000702740002040002'
     """
 
     def __init__(self, *, writers: Iterable[Schema] = (), confluent: Mapping[int, Schema] | None = None) -> None:
-        current = {cls: writer_of(schema) for cls, schema in SCHEMAS.items()}
-        others = [writer_of(schema) for schema in (*OLDER, *writers)]
-        self._writers = {writer.header: writer for writer in [*others, *current.values()]}
-        self._current = {cls: (writer.header, writer) for cls, writer in current.items()}
+        others = (*_PLAIN.values(), *_OLDER, *(writer_of(schema) for schema in writers))
+        self._writers = {writer.header: writer for writer in [*others, *_CURRENT.values()]}
+        self._current = {cls: (writer.header, writer) for cls, writer in _CURRENT.items()}
         self._plain = {cls: (writer.header, writer) for cls, writer in _PLAIN.items()}
-        if confluent is not None:
-            self._current.clear()
-            self._plain.clear()
-            for number, schema in confluent.items():
-                self._know_id(number, writer_of(schema))
+        numbered = {number: writer_of(schema) for number, schema in (confluent or {}).items()}
+        for writer in numbered.values():
+            if writer.reader is None or writer == _PLAIN.get(writer.cls):
+                self._current.pop(writer.cls, None)
+                self._plain.pop(writer.cls, None)
+        for number, writer in numbered.items():
+            self._know_id(number, writer)
 
     def _know_id(self, number: int, writer: Writer) -> None:
         if not 0 <= number < 1 << 31:
@@ -105,13 +95,21 @@ class Codec:
         out = BytesIO()
         out.write(header)
         try:
-            schemaless_writer(out, writer.schema, _row(checked(record), writer), strict=True)
+            schemaless_writer(out, writer.schema, _row(checked(record), writer.schema["fields"]), strict=True)
             data = out.getvalue()
             if cls in _ARRAYS and (writer.short_cut is None or writer.short_cut(data, len(header)) is None):
                 check(writer.expanded, data, len(header))  # an array may have more values than are read
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SchemaError(f"cannot encode {_short(record)}: {error}") from error
         return data
+
+    def column_headers(self, cls: type) -> dict[bytes, bytes]:
+        """Return the headers of payloads that ``schemas.event_columns`` reads together, with how these payloads end."""
+        return {
+            header: bytes(len(_LATER[cls])) if cls in _PLAIN and writer.reader is None else b""
+            for header, writer in self._writers.items()
+            if writer.cls is cls and writer.short_cut is not None
+        }
 
     @overload
     def decode(self, data: bytes, cls: type[R], *, max_bytes: int = MAX_BYTES) -> R: ...
@@ -153,28 +151,27 @@ def _read(writer: Writer, data: bytes, start: int) -> Any:
             row = {name: value for name, value in row.items() if name in written}  # the class has the defaults too
         if writer.cls in _NESTED and _NESTED[writer.cls][0] in row:
             nested, part = _NESTED[writer.cls]
-            row[nested] = [part(**one) for one in row[nested]]
+            row[nested] = [part(**fields) for fields in row[nested]]
         return checked(writer.cls(**row))
     except CANNOT_READ as error:
         raise SchemaError(f"not a {name}: {error}") from error
 
 
-def _row(record: Any, writer: Writer | None = None) -> dict[str, Any]:
-    row = {name: getattr(record, name) for name in record.__slots__}
-    if writer is not None and writer.reader is not None:
-        for name in _LATER[type(record)]:
-            del row[name]
-    for name in _WHOLE[type(record)]:
-        row[name] = index(row[name])  # fastavro would cut 1.5 down to 1
-    for name in _SHORT[type(record)]:
-        if not -(1 << 31) <= row[name] < 1 << 31:
-            raise ValueError(f"{name} is {row[name]}, which needs more than 32 bits")  # fastavro would just write it
-    for name in _REAL[type(record)]:
-        if isinstance(row[name], str | bytes):
-            raise TypeError(f"{name} is text, not a number")  # which fastavro would parse
-    if type(record) in _NESTED:
-        nested, _ = _NESTED[type(record)]
-        row[nested] = [_row(part) for part in row[nested]]
+def _row(record: Any, fields: list[Any]) -> dict[str, Any]:
+    row = {}
+    for field in fields:
+        name, kind = field["name"], field["type"]
+        row[name] = value = getattr(record, name)
+        if kind == "string" or kind == "bytes":
+            continue
+        if kind == "int" or kind == "long":
+            row[name] = number = index(value)  # fastavro 1.13.1 cuts 1.5 down to 1
+            if kind == "int" and not -(1 << 31) <= number < 1 << 31:
+                raise ValueError(f"{name} is {number}, which needs more than 32 bits")  # fastavro 1.13.1 just writes it
+        elif kind == "double" and isinstance(value, str | bytes):
+            raise TypeError(f"{name} is text, not a number")  # which fastavro 1.13.1 parses
+        elif isinstance(kind, dict) and isinstance(kind["items"], dict):
+            row[name] = [_row(part, kind["items"]["fields"]) for part in value]
     return row
 
 

@@ -10,17 +10,89 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from schemas.fast import ranked_by
-from schemas.known import PLAIN, SCHEMAS, writer_of
-from schemas.payloads import Payloads
 from schemas.records import Click, Impression
 from schemas.strict import SchemaError
 
 Ints = NDArray[np.int64]
-_HEADER = writer_of(PLAIN[Impression]).header
-_CLICK_HEADER = writer_of(SCHEMAS[Click]).header
+_PAD = bytes(16)  # behind the last payload, so that looking ahead stays inside
+_UNUSUAL = 0x81  # in a one-byte varint: more bytes follow, or the number is negative
+_SEVENS = np.array([1 << 7 * digit for digit in range(6)])
+
+
+class Payloads:
+    """Payloads that should begin with one header, and a place in each that is read from next.
+
+    Whoever reads beyond the end of one finds bytes of the next, so in the end ``at`` tells whether what was read is its
+    own; ``common`` is false for those that are not of the common kind.
+    """
+
+    def __init__(self, values: Sequence[bytes], header: bytes) -> None:
+        self.text = b"".join((*values, _PAD))
+        self.data = np.frombuffer(self.text, np.uint8)
+        sizes = np.fromiter(map(len, values), np.int64, len(values))
+        self.stop = np.cumsum(sizes)
+        start = self.stop - sizes
+        self.common = (self.window(start, len(header)) == np.frombuffer(header, np.uint8)).all(axis=1)
+        self.head = self.at = start + len(header)
+
+    def byte(self) -> Ints:
+        """Return the next byte of each."""
+        next_bytes = self.data.take(self.at, mode="clip").astype(np.int64)
+        self.at = self.at + 1
+        return next_bytes
+
+    def window(self, at: Ints, width: int) -> NDArray[np.uint8]:
+        """Return so many bytes of each from a place on."""
+        starts = np.minimum(at, len(self.data) - width)
+        return sliding_window_view(self.data, width)[starts] if width else np.empty((len(at), 0), np.uint8)
+
+    def small(self) -> Ints:
+        """Return a number of one byte, 0 to 63."""
+        encoded = self.byte()
+        self.common &= (encoded & _UNUSUAL) == 0
+        return encoded >> 1
+
+    def medium(self) -> Ints:
+        """Return a number of up to two bytes, zigzagged."""
+        first = self.byte()
+        more = self.data.take(self.at, mode="clip").astype(np.int64)
+        longer = first > 127
+        self.common &= ~longer | ((more > 0) & (more < 128))
+        self.at = self.at + longer
+        return np.where(longer, first + ((more - 1) << 7), first)
+
+    def time(self) -> Ints:
+        """Return a number of six bytes."""
+        six = self.window(self.at, 6).astype(np.int64)
+        self.common &= (six[:, :5] > 127).all(axis=1) & (six[:, 5] > 0) & (six[:, 5] < 128)
+        self.at = self.at + 6
+        zigzag: Ints = (six & 127) @ _SEVENS
+        return (zigzag >> 1) ^ -(zigzag & 1)
+
+    def skip(self, sizes: Ints) -> tuple[Ints, Ints]:
+        """Pass over so many bytes of each, and return where they begin and end."""
+        start, self.at = self.at, self.at + sizes
+        return start, self.at
+
+    def slices(self, span: tuple[Ints, Ints], which: Ints) -> list[bytes]:
+        """Return the bytes of some spans."""
+        text = self.text
+        return [text[start:stop] for start, stop in zip(span[0][which].tolist(), span[1][which].tolist(), strict=True)]
+
+    def strings(self, span: tuple[Ints, Ints], which: Ints) -> list[str]:
+        """Return ASCII texts of some spans."""
+        return [text.decode() for text in self.slices(span, which)]
+
+    def block(self, span: tuple[Ints, Ints], which: Ints) -> bytes | NDArray[np.uint8]:
+        """Return the bytes of some spans, one after another."""
+        widths = (span[1] - span[0])[which]
+        if len(which) and (widths == widths[0]).all():
+            return self.window(span[0][which], int(widths[0])).reshape(-1)
+        return b"".join(self.slices(span, which))
 
 
 class ImpressionColumns(NamedTuple):
@@ -118,9 +190,12 @@ def _inserted(rows: tuple[NDArray[Any], NDArray[Any]], sizes: tuple[Ints, Ints],
     return np.concatenate(pieces)
 
 
-def read_impressions(values: Sequence[bytes]) -> tuple[Ints, ImpressionColumns]:
-    """Return the impressions of the common kind in columns, and which of the payloads they are."""
-    walk = Payloads(values, _HEADER)
+def read_impressions(values: Sequence[bytes], header: bytes, end: bytes) -> tuple[Ints, ImpressionColumns]:
+    """Return the impressions of the common kind in columns, and which of the payloads they are.
+
+    Those begin with ``header`` and end with ``end``: the optional fields of their schema, all empty.
+    """
+    walk = Payloads(values, header)
     impression_id, session, bucket, _ = (walk.skip(walk.small()) for _ in range(4))
     head_stop = walk.at
     shown_at = walk.time()
@@ -133,7 +208,7 @@ def read_impressions(values: Sequence[bytes]) -> tuple[Ints, ImpressionColumns]:
     walk.common &= (width & 15 == 0) & (width > 0) & (size % np.maximum(width >> 1, 1) == 0) & (walk.at < walk.stop)
     which = np.flatnonzero(walk.common)
     tails = walk.slices((walk.at, walk.stop), which)
-    versions = {tail: _version(tail) for tail in set(tails)}
+    versions = {tail: _version(tail, end) for tail in set(tails)}
     heads = walk.slices((walk.head, head_stop), which)
     if not b"".join(heads).isascii() or None in versions.values():
         good = [versions[tail] is not None and head.isascii() for tail, head in zip(tails, heads, strict=True)]
@@ -154,9 +229,11 @@ def read_impressions(values: Sequence[bytes]) -> tuple[Ints, ImpressionColumns]:
     )
 
 
-def _version(tail: bytes) -> tuple[int, int] | None:
+def _version(tail: bytes, end: bytes) -> tuple[int, int] | None:
+    if not tail.endswith(end):
+        return None
     try:
-        return ranked_by(tail)
+        return ranked_by(tail[: len(tail) - len(end)])
     except (IndexError, SchemaError):
         return None
 
@@ -186,14 +263,14 @@ class ClickColumns(NamedTuple):
         return ClickColumns(*_merged(zip(self, others, strict=True), own, theirs))
 
 
-def read_clicks(values: Sequence[bytes]) -> tuple[Ints, ClickColumns]:
-    """Return the clicks of the common kind in columns, and which of the payloads they are."""
-    walk = Payloads(values, _CLICK_HEADER)
+def read_clicks(values: Sequence[bytes], header: bytes, end: bytes = b"") -> tuple[Ints, ClickColumns]:
+    """Return the clicks of the common kind in columns, and which of the payloads they are; they end with a reward."""
+    walk = Payloads(values, header)
     impression_id, session = (walk.skip(walk.small()) for _ in range(2))
     head_stop = walk.at
     position, clicked_at = walk.small(), walk.time()
     reward = walk.window(walk.at, 8)
-    walk.common &= walk.at + 8 == walk.stop
+    walk.common &= walk.at + 8 + len(end) == walk.stop
     which = np.flatnonzero(walk.common)
     heads = walk.slices((walk.head, head_stop), which)
     if not b"".join(heads).isascii():

@@ -6,9 +6,6 @@ strict and slower way. What it does read is held to the same rules: the shortest
 columns that fit together. ``tests/bench/codec.py`` measures it beside fastavro.
 """
 
-from __future__ import annotations
-
-from dataclasses import fields
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
@@ -21,18 +18,6 @@ _SIX_BYTES = Struct("<6B").unpack_from
 _DOUBLE = Struct("<d").unpack_from
 _CONTINUED = 128 * (1 + (1 << 7) + (1 << 14) + (1 << 21) + (1 << 28))  # the five flags of a six-byte varint
 _UNUSUAL = 0x81  # in a one-byte varint: more bytes follow, or the number is negative
-
-
-class _OpenImpression:
-    """An Impression while its slots are filled; a frozen dataclass would pay a call for each field."""
-
-    __slots__ = tuple(field.name for field in fields(Impression))
-
-
-class _OpenClick:
-    """A Click while its slots are filled."""
-
-    __slots__ = tuple(field.name for field in fields(Click))
 
 
 class SampleSpans(NamedTuple):
@@ -61,44 +46,39 @@ def ranked_by(tail: bytes) -> tuple[int, int]:
 
 def read_impression(data: bytes, start: int) -> Impression | None:
     """Return the impression that fills ``data`` from ``start``, or None when it is not of the common kind."""
-    found = _open(data, start)
-    if found is None:
+    head = _first_eight(data, start)
+    if head is None:
         return None
-    record, at = found
+    fields, at = head
     try:
-        record.ranked_by_epoch, record.ranked_by_offset = ranked_by(data[at:])
+        return Impression(*fields, *ranked_by(data[at:]))
     except (IndexError, SchemaError):
         return None
-    record.split_version = record.catalogue = ""
-    record.propensities = record.candidate_items = record.candidate_contexts = b""
-    record.__class__ = Impression  # the same slots, now frozen
-    return record  # type: ignore[no-any-return]
 
 
 def read_full_impression(data: bytes, start: int) -> Impression | None:
     """Return the impression with propensities, candidates and split that fills ``data``, or None as above."""
-    found = _open(data, start)
-    if found is None:
+    head = _first_eight(data, start)
+    if head is None:
         return None
-    record, at = found
+    fields, at = head
     walk = Walk(data, at)
     try:
-        record.ranked_by_epoch, record.ranked_by_offset = walk.varint32(), walk.varint()
-        record.split_version, record.catalogue = walk.content().decode(), walk.content().decode()
-        propensities, items, contexts = walk.content(), walk.content(), walk.content()
+        epoch, offset = walk.varint32(), walk.varint()
+        split, catalogue = walk.content().decode(), walk.content().decode()
+        propensities, candidates, contexts = walk.content(), walk.content(), walk.content()
     except (IndexError, SchemaError, UnicodeDecodeError):
         return None
-    fits = not propensities or 2 * len(propensities) == len(record.items)
-    fits = fits and (not contexts or len(contexts) * len(record.items) == len(record.contexts) * len(items))
-    if walk.at != len(data) or len(items) % 8 or not fits:
+    items = len(fields[5])
+    fits = not propensities or 2 * len(propensities) == items
+    fits = fits and (not contexts or len(contexts) * items == len(fields[6]) * len(candidates))
+    if walk.at != len(data) or len(candidates) % 8 or not fits:
         return None
-    record.propensities, record.candidate_items, record.candidate_contexts = propensities, items, contexts
-    record.__class__ = Impression
-    return record  # type: ignore[no-any-return]
+    return Impression(*fields, epoch, offset, split, catalogue, propensities, candidates, contexts)
 
 
-def _open(data: bytes, start: int) -> tuple[Any, int] | None:
-    """Return an impression whose first eight fields are filled, and where the others begin."""
+def _first_eight(data: bytes, start: int) -> tuple[tuple[str, str, str, str, int, bytes, bytes, int], int] | None:
+    """Return the first eight fields of an impression, and where the others begin."""
     try:
         head = data[start]
         end = start + 1 + (head >> 1)
@@ -145,16 +125,8 @@ def _open(data: bytes, start: int) -> tuple[Any, int] | None:
             return None
     except (IndexError, StructError, UnicodeDecodeError, ZeroDivisionError):
         return None
-    record: Any = _OpenImpression()
-    record.impression_id = impression_id
-    record.session_id = session_id
-    record.bucket = bucket
-    record.user_id = user_id
-    record.shown_at_ms = (time >> 1) ^ -(time & 1)
-    record.items = items
-    record.contexts = contexts
-    record.rendered = rendered >> 1
-    return record, end + 1
+    shown_at_ms = (time >> 1) ^ -(time & 1)
+    return (impression_id, session_id, bucket, user_id, shown_at_ms, items, contexts, rendered >> 1), end + 1
 
 
 def read_click(data: bytes, start: int) -> Click | None:
@@ -176,35 +148,19 @@ def read_click(data: bytes, start: int) -> Click | None:
     if at + 15 != len(data):
         return None
     time = b0 + (b1 << 7) + (b2 << 14) + (b3 << 21) + (b4 << 28) + (b5 << 35) - _CONTINUED
-    record: Any = _OpenClick()
-    record.impression_id = impression_id
-    record.session_id = session_id
-    record.position = position >> 1
-    record.clicked_at_ms = (time >> 1) ^ -(time & 1)
-    record.reward = reward
-    record.__class__ = Click
-    return record  # type: ignore[no-any-return]
+    return Click(impression_id, session_id, position >> 1, (time >> 1) ^ -(time & 1), reward)
 
 
-def read_samples(data: bytes, start: int) -> SampleBatch | None:
-    """Return the batch that fills ``data`` from ``start``, or None when it is not of the common kind."""
-    return _read_samples(data, start, full=False)
-
-
-def read_full_samples(data: bytes, start: int) -> SampleBatch | None:
-    """Return the batch with users and propensities that fills ``data`` from ``start``, or None as above."""
-    return _read_samples(data, start, full=True)
-
-
-def _read_samples(data: bytes, start: int, *, full: bool) -> SampleBatch | None:
-    found = sample_spans(data, start, full=full)
-    if found is None:
+def read_samples(data: bytes, start: int, *, full: bool) -> SampleBatch | None:
+    """Return the batch, with users and propensities if ``full``, that fills ``data`` from ``start``, or None."""
+    spans = sample_spans(data, start, full=full)
+    if spans is None:
         return None
-    step = found.id_step
-    ids = [found.ids[at : at + step - 1] for at in range(1, len(found.ids) + 1, step)]
-    columns: list[Any] = [data[span] for span in found.rows]
-    columns += [ids, *(data[span] for span in found.lists), found.version, data[found.users], data[found.propensities]]
-    return SampleBatch(found.bucket, found.dim, *columns)
+    step = spans.id_step
+    ids = [spans.ids[at : at + step - 1] for at in range(1, len(spans.ids) + 1, step)]
+    columns: list[Any] = [data[span] for span in spans.rows]
+    columns += [ids, *(data[span] for span in spans.lists), spans.version, data[spans.users], data[spans.propensities]]
+    return SampleBatch(spans.bucket, spans.dim, *columns)
 
 
 def sample_spans(data: bytes, start: int, *, full: bool) -> SampleSpans | None:
@@ -223,12 +179,12 @@ def sample_spans(data: bytes, start: int, *, full: bool) -> SampleSpans | None:
     if ids is None or walk.at != len(data):
         return None
     text, step = ids
-    positions, many = _size(rows[1]), len(text) // step
-    if not _fits(dim, [_size(span) for span in rows], [_size(span) for span in lists], many):
+    sizes = [span.stop - span.start for span in (*rows, *lists, users, propensities)]
+    count, n_lists = sizes[1], len(text) // step  # rows and lists
+    wanted = [width * count for width in (8, 1, 1, 8, 4 * dim)] + [width * n_lists for width in (1, 1, 8, 4, 8, 4, 8)]
+    if dim < 0 or sizes[:-2] != wanted or sizes[-2] not in (0, 8 * n_lists) or sizes[-1] not in (0, 4 * count):
         return None
-    if sum(data[lists[0]]) != positions or _size(users) not in (0, 8 * many):
-        return None
-    if _size(propensities) not in (0, 4 * positions):
+    if sum(data[lists[0]]) != count:
         return None
     return SampleSpans(bucket, dim, rows, text, step, lists, version, users, propensities)
 
@@ -236,10 +192,6 @@ def sample_spans(data: bytes, start: int, *, full: bool) -> SampleSpans | None:
 def _span(walk: Walk) -> slice:
     start = walk.skip(walk.varint())
     return slice(start, walk.at)
-
-
-def _size(span: slice) -> int:
-    return int(span.stop - span.start)
 
 
 def _ids(walk: Walk) -> tuple[str, int] | None:
@@ -259,12 +211,3 @@ def _ids(walk: Walk) -> tuple[str, int] | None:
     if not block.isascii():  # characters of several bytes, which places in the text do not count
         return None
     return block.decode("ascii"), step
-
-
-def _fits(dim: int, rows: list[int], lists: list[int], many: int) -> bool:
-    items, positions, last_clicks, rewards, contexts = rows
-    return (
-        dim >= 0
-        and (items, last_clicks, rewards, contexts) == (8 * positions, positions, 8 * positions, 4 * dim * positions)
-        and lists == [width * many for width in (1, 1, 8, 4, 8, 4, 8)]
-    )

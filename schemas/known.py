@@ -1,61 +1,38 @@
 """What a codec must know of each Avro schema: its fingerprint, its class, and how its bytes are read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fastavro import parse_schema, schemaless_reader
 from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, expand_schema, fingerprint, load_schema, to_parsing_canonical_form
 
-from schemas.fast import read_click, read_full_impression, read_full_samples, read_impression, read_samples
-from schemas.records import (
-    Candidate,
-    Click,
-    DeadLetter,
-    Impression,
-    JoinStart,
-    Progress,
-    Rollout,
-    Rules,
-    SampleBatch,
-    Snapshot,
-)
+from schemas.fast import read_click, read_full_impression, read_impression, read_samples
+from schemas.records import Click, Impression, Record, SampleBatch
 from schemas.strict import SchemaError, smallest
 
 Schema = Any  # JSON, as fastavro takes it
-_FILES: Mapping[type, str] = {
-    Impression: "impression",
-    Click: "click",
-    SampleBatch: "samples",
-    Snapshot: "snapshot",
-    Progress: "progress",
-    JoinStart: "join_start",
-    Rules: "rules",
-    Rollout: "rollout",
-    Candidate: "candidate",
-    DeadLetter: "dead_letter",
-}
+_CLASSES: Mapping[Any, type] = {f"glimpse.{cls.__name__}": cls for cls in get_args(Record)}
+_FILES: list[Schema] = [load_schema(str(path)) for path in Path(__file__).parent.glob("*.avsc")]
 SCHEMAS: Mapping[type, Schema] = {
-    cls: load_schema(str(Path(__file__).with_name(f"{name}.avsc"))) for cls, name in _FILES.items()
+    cls: next(schema for schema in _FILES if schema["name"] == name) for name, cls in _CLASSES.items()
 }
-# What is written, so that older readers go on, as long as a record has none of the fields that came later.
+# The short forms, written for records that use none of the optional fields at the end, whose default is "".
 PLAIN: Mapping[type, Schema] = {
-    cls: load_schema(str(Path(__file__).parent / "older" / f"{_FILES[cls]}-1.avsc"))
+    cls: {**SCHEMAS[cls], "fields": [field for field in SCHEMAS[cls]["fields"] if field.get("default") != ""]}
     for cls in (Impression, SampleBatch)
 }
-_CLASSES = {schema["name"]: cls for cls, schema in SCHEMAS.items()}
 _SHORT_CUTS: Mapping[str, Callable[[bytes, int], Any]] = {
     to_parsing_canonical_form(PLAIN[Impression]): read_impression,
     to_parsing_canonical_form(SCHEMAS[Impression]): read_full_impression,
     to_parsing_canonical_form(SCHEMAS[Click]): read_click,
-    to_parsing_canonical_form(PLAIN[SampleBatch]): read_samples,
-    to_parsing_canonical_form(SCHEMAS[SampleBatch]): read_full_samples,
+    to_parsing_canonical_form(PLAIN[SampleBatch]): partial(read_samples, full=False),
+    to_parsing_canonical_form(SCHEMAS[SampleBatch]): partial(read_samples, full=True),
 }
 CANNOT_READ = (SchemaResolutionError, ValueError, TypeError, LookupError, ArithmeticError, EOFError)
 
@@ -105,13 +82,13 @@ def writer_of(schema: Schema) -> Writer:
 
 def load_writers(folder: Path) -> list[Schema]:
     """Return every schema (``*.avsc``) of a folder, by name: the older and newer ones that are still in the topics."""
-    found = []
+    writers = []
     for path in sorted(folder.glob("*.avsc")):
         try:
-            found.append(json.loads(path.read_text("utf-8")))
+            writers.append(json.loads(path.read_text("utf-8")))
         except ValueError as error:
             raise SchemaError(f"{path.name} is not JSON: {error}") from error
-    return found
+    return writers
 
 
-OLDER = load_writers(Path(__file__).with_name("older"))  # what earlier versions of these files have written
+OLDER = load_writers(Path(__file__).with_name("older"))  # former versions of these files that topics hold

@@ -1,21 +1,36 @@
-"""What travels: one frozen dataclass per .avsc, field by field.
+"""What travels: one frozen class per .avsc, field by field.
 
 Columns are little-endian numbers packed in ``bytes``, so that a stage may join many and read them with one
-``np.frombuffer``; the ``*_array`` properties are read-only views of those bytes, without a copy.
+``np.frombuffer``; the ``*_array`` attributes are read-only views of those bytes, without a copy.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+Number = TypeVar("Number", bound=np.generic)
 
-@dataclass(frozen=True, slots=True)
-class Impression:
-    """One list that was shown."""
+
+class Packed(Generic[Number]):
+    """The numbers of a packed column: ``items_array`` are those of ``items``."""
+
+    def __init__(self, kind: type[Number]) -> None:
+        self._dtype = np.dtype(kind).newbyteorder("<")
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._column = name.removesuffix("_array")
+
+    def __get__(self, record: object, owner: type) -> NDArray[Number]:
+        return np.frombuffer(getattr(record, self._column), self._dtype)
+
+
+class Impression(msgspec.Struct, frozen=True):
+    """One list that was shown; a Struct, since making one takes a tenth of the time of a frozen dataclass."""
 
     impression_id: str
     session_id: str
@@ -33,6 +48,10 @@ class Impression:
     candidate_items: bytes = b""  # int64[n], those shown included; b"" when not said
     candidate_contexts: bytes = b""  # float32[n, d]; b"" when they are the catalogue's
 
+    items_array = Packed(np.int64)
+    propensities_array = Packed(np.float32)
+    candidate_items_array = Packed(np.int64)
+
     @property
     def at_ms(self) -> int:
         """When it happened."""
@@ -44,24 +63,9 @@ class Impression:
         return len(self.items) // 8
 
     @property
-    def items_array(self) -> NDArray[np.int64]:
-        """Item ids, from the top."""
-        return np.frombuffer(self.items, "<i8")
-
-    @property
     def contexts_array(self) -> NDArray[np.float32]:
         """Contexts, one row per item."""
         return np.frombuffer(self.contexts, "<f4").reshape(self.size, -1)
-
-    @property
-    def propensities_array(self) -> NDArray[np.float32]:
-        """The chance with which each item was drawn, given those above it; empty when the list was not drawn."""
-        return np.frombuffer(self.propensities, "<f4")
-
-    @property
-    def candidate_items_array(self) -> NDArray[np.int64]:
-        """Item ids that the list was chosen from; empty when not said."""
-        return np.frombuffer(self.candidate_items, "<i8")
 
     @property
     def candidate_contexts_array(self) -> NDArray[np.float32]:
@@ -69,8 +73,7 @@ class Impression:
         return np.frombuffer(self.candidate_contexts, "<f4").reshape(-1, max(1, len(self.contexts) // (4 * self.size)))
 
 
-@dataclass(frozen=True, slots=True)
-class Click:
+class Click(msgspec.Struct, frozen=True):
     """One tap on one position (1-based) of a list."""
 
     impression_id: str
@@ -108,75 +111,24 @@ class SampleBatch:
     user_hashes: bytes = b""  # uint64[lists], 0 = none; b"" when no list says more than its rows
     propensities: bytes = b""  # float32[rows]; b"" when the lists were not drawn
 
-    @property
-    def items_array(self) -> NDArray[np.int64]:
-        """Item id of each row."""
-        return np.frombuffer(self.items, "<i8")
-
-    @property
-    def positions_array(self) -> NDArray[np.uint8]:
-        """Position of each row, 1-based."""
-        return np.frombuffer(self.positions, "u1")
-
-    @property
-    def last_clicks_array(self) -> NDArray[np.uint8]:
-        """Position of the last click above each row, 0 for none."""
-        return np.frombuffer(self.last_clicks, "u1")
-
-    @property
-    def rewards_array(self) -> NDArray[np.float64]:
-        """Raw reward of each row."""
-        return np.frombuffer(self.rewards, "<f8")
+    items_array = Packed(np.int64)
+    positions_array = Packed(np.uint8)
+    last_clicks_array = Packed(np.uint8)
+    rewards_array = Packed(np.float64)
+    sizes_array = Packed(np.uint8)
+    signs_array = Packed(np.int8)
+    shown_at_ms_array = Packed(np.int64)
+    source_partitions_array = Packed(np.int32)
+    source_offsets_array = Packed(np.int64)
+    ranked_by_epochs_array = Packed(np.int32)
+    ranked_by_offsets_array = Packed(np.int64)
+    user_hashes_array = Packed(np.uint64)
+    propensities_array = Packed(np.float32)
 
     @property
     def contexts_array(self) -> NDArray[np.float32]:
         """Raw context of each row."""
         return np.frombuffer(self.contexts, "<f4").reshape(len(self.positions), self.dim)
-
-    @property
-    def sizes_array(self) -> NDArray[np.uint8]:
-        """Rows of each list."""
-        return np.frombuffer(self.sizes, "u1")
-
-    @property
-    def signs_array(self) -> NDArray[np.int8]:
-        """1 for a list to learn, -1 for one to take back."""
-        return np.frombuffer(self.signs, "i1")
-
-    @property
-    def shown_at_ms_array(self) -> NDArray[np.int64]:
-        """Event time of each list."""
-        return np.frombuffer(self.shown_at_ms, "<i8")
-
-    @property
-    def source_partitions_array(self) -> NDArray[np.int32]:
-        """Impressions partition of each list."""
-        return np.frombuffer(self.source_partitions, "<i4")
-
-    @property
-    def source_offsets_array(self) -> NDArray[np.int64]:
-        """Impressions offset of each list."""
-        return np.frombuffer(self.source_offsets, "<i8")
-
-    @property
-    def ranked_by_epochs_array(self) -> NDArray[np.int32]:
-        """Epoch of the snapshot that ranked each list."""
-        return np.frombuffer(self.ranked_by_epochs, "<i4")
-
-    @property
-    def ranked_by_offsets_array(self) -> NDArray[np.int64]:
-        """Samples offset of the snapshot that ranked each list."""
-        return np.frombuffer(self.ranked_by_offsets, "<i8")
-
-    @property
-    def user_hashes_array(self) -> NDArray[np.uint64]:
-        """A hash of each list's user, 0 for none; empty when no list says more than its rows."""
-        return np.frombuffer(self.user_hashes, "<u8")
-
-    @property
-    def propensities_array(self) -> NDArray[np.float32]:
-        """The chance with which each row was drawn, given those above it; empty when the lists were not drawn."""
-        return np.frombuffer(self.propensities, "<f4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,16 +184,14 @@ class Snapshot:
     published_at_ms: int
     chunk: int = 0
     chunks: int = 1
+    options: str = ""  # JSON: what only this algorithm can be set to
+
+    theta_array = Packed(np.float64)
 
     @property
     def version(self) -> tuple[int, int]:
         """What grows: the epoch, then the samples offset."""
         return self.epoch, self.samples_offset
-
-    @property
-    def theta_array(self) -> NDArray[np.float64]:
-        """The estimate θ."""
-        return np.frombuffer(self.theta, "<f8")
 
     @property
     def state_arrays(self) -> dict[str, NDArray[Any]]:
@@ -266,8 +216,8 @@ class Progress:
     samples_partition: int
     next_offset: int
     published_at_ms: int
-    stamps: list[BucketStamp] = field(default_factory=list)  # of every bucket learned here; none: not said
-    refused_to: int = -1  # what was refused below has its dead letter; -1: not said
+    stamps: list[BucketStamp]  # of every bucket learned here
+    refused_to: int  # what was refused below has its dead letter
 
     @property
     def versions(self) -> dict[str, tuple[int, int]]:

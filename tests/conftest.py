@@ -16,7 +16,7 @@ import pytest
 
 from streams.broker import create_topics
 from streams.local.kafka import LocalKafka, cache, locked
-from streams.local.redis import LocalRedis
+from streams.local.server import LocalRedis
 from streams.settings import Bucket, Settings
 
 PACKAGES = {
@@ -112,7 +112,7 @@ def redis_url(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def new_broker(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LocalKafka]]:
-    """Makes started brokers of the test's own, to stop(), kill(), pause(), resume() and start() again."""
+    """Makes started brokers of the test's own, to stop(), kill() and start() again."""
     brokers: list[LocalKafka] = []
 
     def start(config: dict[str, str] | None = None, **options: Any) -> LocalKafka:

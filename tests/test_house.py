@@ -4,6 +4,7 @@ import ast
 import collections
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -127,3 +128,21 @@ def test_json_of_others_is_read_in_one_way():
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "json.loads"
     ]
     assert wrong == [], "use schemas.json_text.parse_json"
+
+
+def test_a_built_package_holds_every_file_that_the_code_reads():
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    packed = {
+        path
+        for package, patterns in data.items()
+        if package != "*"
+        for pattern in patterns
+        for path in ROOT.joinpath(*package.split(".")).glob(pattern)
+    }
+    files = {path for package in PACKAGES for path in (ROOT / package).rglob("*.*") if "__pycache__" not in path.parts}
+    read = {path for path in files if path.suffix not in (".py", ".typed", ".md")}
+    assert {path.suffix for path in read} >= {".avsc", ".html", ".js", ".json"}
+    assert {str(path.relative_to(ROOT)) for path in read - packed} == set()
+    folders = re.findall(r'with_name\("(\w+)"\)', (ROOT / "schemas" / "known.py").read_text())
+    assert folders, "the folder of former schemas"
+    assert {"*.avsc", *(f"{folder}/*.avsc" for folder in folders)} <= set(data["schemas"])

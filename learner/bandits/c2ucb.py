@@ -1,36 +1,20 @@
 """C²UCB: every rendered row counts in full, as if each had been examined."""
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Unpack
 
-from learner.bandits.linear import LinearBandit, resolved_ridge
+import numpy as np
+
+from learner.arrays import Bools, Floats
+from learner.bandits.linear import LinearBandit, Scales, resolved_ridge
 from learner.samples import Samples
 
 
 class FullWeightBandit(LinearBandit):
     """The bandits that give each row they learn from the weight 1, so that φ′ = K."""
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        positions: int,
-        alpha: float | None = None,
-        ridge: float | str | None = None,
-        beta: float | None = None,
-        context_scale: float = 1.0,
-        reward_scale: float = 1.0,
-    ) -> None:
-        super().__init__(
-            dim,
-            positions=positions,
-            phi=positions,
-            alpha=alpha,
-            ridge=resolved_ridge(ridge, positions, positions)[0],
-            beta=beta,
-            context_scale=context_scale,
-            reward_scale=reward_scale,
-        )
+    def __init__(self, dim: int, *, positions: int, ridge: float | str | None = None, **scales: Unpack[Scales]) -> None:
+        value, phi = resolved_ridge(ridge, positions, positions)
+        super().__init__(dim, positions=positions, phi=phi, ridge=value, **scales)
 
 
 class C2Ucb(FullWeightBandit):
@@ -38,5 +22,5 @@ class C2Ucb(FullWeightBandit):
 
     name = "c2ucb"
 
-    def _weigh(self, samples: Samples) -> tuple[NDArray[np.bool_] | None, NDArray[np.float64]]:
+    def _weigh(self, samples: Samples) -> tuple[Bools | None, Floats]:
         return None, np.ones(samples.rows)

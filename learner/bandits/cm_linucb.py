@@ -1,8 +1,8 @@
 """CM-LinUCB: the cascade model reads from the top and stops at the first click."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from learner.arrays import Bools, Floats
 from learner.bandits.c2ucb import FullWeightBandit
 from learner.samples import Samples
 
@@ -12,6 +12,6 @@ class CmLinUcb(FullWeightBandit):
 
     name = "cm-linucb"
 
-    def _weigh(self, samples: Samples) -> tuple[NDArray[np.bool_] | None, NDArray[np.float64]]:
+    def _weigh(self, samples: Samples) -> tuple[Bools | None, Floats]:
         rows = samples.last_click == 0  # no click above: this row was read, the first click's own row included
         return rows, np.ones(np.count_nonzero(rows))

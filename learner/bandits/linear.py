@@ -2,41 +2,37 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from learner.arrays import Bools, Floats, Ints
+from learner.bandits.bandit import Bandit, Ranking, checked_count, checked_number
 from learner.bandits.theorem import TheoremWarning, exploration
 from learner.bandits.topk import PRUNE_ROWS, Solution, row_squares, top_rows, widths
-from learner.exact import ExactSums, State, checked_cells, state_sha256
+from learner.exact import ExactSums, State, checked_cells
 from learner.samples import Samples, refuse
 
-Settings = dict[str, str | float | int | None]
+
+class Scales(TypedDict, total=False):
+    """Options that all linear bandits share; ``UbmLinUcb`` describes them."""
+
+    alpha: float | None
+    beta: float | None
+    context_scale: float
+    reward_scale: float
 
 
-class LinearRanking:
+class LinearRanking(Ranking):
     """A linear model of attractiveness as its sums: everything but learning, so that a snapshot can rank.
 
-    Parameters
-    ----------
-    dim
-        Length of a feature vector.
-    positions
-        K, the longest list that is ranked and learned from.
-    phi
-        φ′, what one round can add to A.
-    alpha
-        Width of the confidence bound; None grows it as the theorem says, 0 ranks by the estimate alone.
-    ridge
-        λ; None takes max(1, φ′).
-    beta
-        The theorem's bound on ‖θ*‖²; None takes d.
-    context_scale, reward_scale
-        Features and rewards are divided by these; then each |xⱼ| ≤ 1 and 0 ≤ reward ≤ 1 must hold.
+    Parameters are those of ``UbmLinUcb``, ``positions`` is K, and ``phi`` φ′, what one round can add to A.
     """
 
-    name: ClassVar[str] = "linear"
+    name = "linear"
+    options = ("dim", "positions", "alpha", "ridge", "beta", "context_scale", "reward_scale")
+    recorded = (*options, "phi", "examination")
 
     def __init__(
         self,
@@ -44,23 +40,31 @@ class LinearRanking:
         *,
         positions: int,
         phi: float,
-        alpha: float | None = None,
         ridge: float | None = None,
+        alpha: float | None = None,
         beta: float | None = None,
         context_scale: float = 1.0,
         reward_scale: float = 1.0,
     ) -> None:
+        super().__init__(positions=positions, reward_scale=reward_scale)
         self.dim = checked_count("dim", dim)
-        self.positions = checked_count("positions", positions)
         self.phi = float(phi)
         self.fixed_alpha = None if alpha is None else checked_number("alpha", alpha, least=0.0)
         self.ridge = checked_number("ridge", max(1.0, self.phi) if ridge is None else ridge, above=0.0)
         self.beta = checked_number("beta", dim if beta is None else beta, least=0.0)
         self.context_scale = checked_number("context_scale", context_scale, above=0.0)
-        self.reward_scale = checked_number("reward_scale", reward_scale, above=0.0)
-        self.rounds = 0
         self.sums = ExactSums(self.dim)
         self._solution: Solution | None = None
+
+    @classmethod
+    def frozen(cls, settings: Mapping[str, Any]) -> "LinearRanking":
+        """Return what ranks with recorded settings: λ and φ′ are those of the table that it was learned with."""
+        return LinearRanking(**{key: settings[key] for key in (*LinearRanking.options, "phi")})
+
+    @classmethod
+    def state_sizes(cls, dim: int, positions: int) -> dict[str, int | None]:
+        """Return the length of each array of a state."""
+        return {"rounds": 1, **ExactSums.state_sizes(dim)}
 
     @property
     def alpha(self) -> float:
@@ -71,21 +75,21 @@ class LinearRanking:
         return exploration(t, dim=self.dim, positions=self.positions, phi=self.phi, ridge=self.ridge, beta=self.beta)
 
     @property
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Floats:
         """A = λI + Σ w² x xᵀ."""
         return self._regularised()[:-1, :-1].copy()
 
     @property
-    def response(self) -> NDArray[np.float64]:
+    def response(self) -> Floats:
         """b = Σ w r x."""
         return self._regularised()[:-1, -1].copy()
 
     @property
-    def theta(self) -> NDArray[np.float64]:
+    def theta(self) -> Floats:
         """θ = A⁻¹ b, solved when it is first asked for after a change."""
         return self._solved().theta
 
-    def _regularised(self) -> NDArray[np.float64]:
+    def _regularised(self) -> Floats:
         """Return A in [:d, :d] and b in [:d, d]."""
         totals = self.sums.totals()
         totals.reshape(-1)[:: self.dim + 2] += self.ridge
@@ -109,17 +113,15 @@ class LinearRanking:
             self._solution = Solution(theta, whitening)
         return self._solution
 
-    def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> Floats:
         """Return θᵀx, the estimated attractiveness of each candidate (n, d)."""
         return np.asarray(self._checked_candidates(candidates) @ self.theta)
 
-    def widths(self, candidates: ArrayLike) -> NDArray[np.float64]:
+    def widths(self, candidates: ArrayLike) -> Floats:
         """Return √(xᵀ A⁻¹ x), the uncertainty of each candidate's estimate."""
         return widths(self._checked_candidates(candidates), self._solved().whitening)
 
-    def scores(
-        self, candidates: ArrayLike, items: ArrayLike | None = None, *, explore: float = 1.0
-    ) -> NDArray[np.float64]:
+    def scores(self, candidates: ArrayLike, items: ArrayLike | None = None, *, explore: float = 1.0) -> Floats:
         """Return θᵀx + α√(xᵀA⁻¹x), the upper confidence bound of each candidate; ``explore`` is a share of α."""
         x = self._checked_candidates(candidates)
         solution = self._solved()
@@ -127,7 +129,7 @@ class LinearRanking:
 
     def rank(
         self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None, *, explore: float = 1.0
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Return the rows of the ``size`` candidates with the largest θᵀx + α√(xᵀA⁻¹x), best first, ties by row.
 
         ``explore`` is a share of α; with 0 the estimate alone decides.
@@ -143,15 +145,7 @@ class LinearRanking:
             x = self._checked_candidates(x)
         return top_rows(x, self._solved(), alpha=self.alpha * explore, size=size, squares=squares)
 
-    def rank_mapped(
-        self,
-        held: NDArray[np.float64],
-        mapping: NDArray[np.float64],
-        *,
-        norms: NDArray[np.float64],
-        size: int,
-        explore: float = 1.0,
-    ) -> NDArray[np.int64]:
+    def rank_mapped(self, held: Floats, mapping: Floats, *, norms: Floats, size: int, explore: float = 1.0) -> Ints:
         """Return the best rows as ``rank(held @ mapping.T)`` would, without making those contexts or checking them.
 
         θᵀ(Mz) is (Mᵀθ)ᵀz and W(Mz) is (WM)z, so rows z (n, p) that are held with their ``norms`` serve any M (d, p).
@@ -160,50 +154,31 @@ class LinearRanking:
         mapped = Solution(scaled.T @ solved.theta, solved.whitening @ scaled)
         return top_rows(held, mapped, alpha=self.alpha * explore, size=size, norms=norms)
 
-    def _shaped(self, candidates: ArrayLike) -> NDArray[np.float64]:
+    def _shaped(self, candidates: ArrayLike) -> Floats:
         x = np.asarray(candidates, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != self.dim:
             raise ValueError(f"candidates must have {self.dim} columns, got shape {x.shape}")
         return x
 
-    def _checked_candidates(self, candidates: ArrayLike) -> NDArray[np.float64]:
+    def _checked_candidates(self, candidates: ArrayLike) -> Floats:
         x = self._shaped(candidates)
         scale = self.context_scale
         if not (x.max(initial=0.0) <= scale and x.min(initial=0.0) >= -scale):  # false for NaN
             refuse("candidates", x, ~(np.abs(x) <= scale), f"features lie within context_scale ±{scale}")
         return x if scale == 1.0 else x / scale
 
-    def settings(self) -> Settings:
-        """Return all that must agree before states can be merged or restored."""
-        return {
-            "algorithm": self.name,
-            "dim": self.dim,
-            "positions": self.positions,
-            "phi": self.phi,
-            "alpha": self.fixed_alpha,
-            "ridge": self.ridge,
-            "beta": self.beta,
-            "context_scale": self.context_scale,
-            "reward_scale": self.reward_scale,
-            "examination": "",
-        }
-
     def state(self) -> State:
         """Return the sums and the rounds as integers; the same lists give the same integers in any order."""
         return {"rounds": np.array([self.rounds]), **self.sums.state()}
 
-    def restore(self, state: Mapping[str, NDArray[np.int64]]) -> None:
+    def restore(self, state: Mapping[str, Ints]) -> None:
         """Take over a state that a model with the same settings returned."""
         rounds = int(checked_cells(state, "rounds", 1)[0])
         self.sums.restore(state)
         self.rounds, self._solution = rounds, None
 
-    def sha256(self) -> str:
-        """Return the hash of settings and state that anyone with the same lists arrives at."""
-        return state_sha256(self.settings(), self.state())
 
-
-class LinearBandit(LinearRanking):
+class LinearBandit(LinearRanking, Bandit):
     """A linear model that learns from the rows it chooses, each with the weight it gives them."""
 
     def learn(self, samples: Samples) -> None:
@@ -224,47 +199,17 @@ class LinearBandit(LinearRanking):
         self.rounds += len(samples.size) if samples.all_added else int(samples.sign.sum())
         self._solution = None
 
-    def _weigh(self, samples: Samples) -> tuple[NDArray[np.bool_] | None, NDArray[np.float64]]:
+    def _weigh(self, samples: Samples) -> tuple[Bools | None, Floats]:
         """Return which rows to learn from (None: all) and the weight of each of those."""
         raise TypeError(f"{type(self).__name__} does not say which rows it learns from")
 
     def _check(self, samples: Samples) -> None:
         if samples.context.shape[1] != self.dim and samples.rows:
             raise ValueError(f"context must have {self.dim} columns, got shape {samples.context.shape}")
-        if samples.deepest > self.positions:
-            bad = samples.position > self.positions
-            refuse("position", samples.position, bad, f"this model knows positions 1 to {self.positions}")
         if samples.largest_context > self.context_scale:
             bad = np.abs(samples.context) > self.context_scale
             refuse("context", samples.context, bad, f"features lie within context_scale ±{self.context_scale}")
-        if samples.largest_reward > self.reward_scale:
-            bad = samples.reward > self.reward_scale
-            refuse("reward", samples.reward, bad, f"rewards lie within reward_scale 0 to {self.reward_scale}")
-
-    def merge(self, other: Self) -> None:
-        """Add what another model with the same settings learned from other lists."""
-        if (mine := self.settings()) != (theirs := other.settings()):
-            apart = [f"{key} {mine[key]!r} and {theirs.get(key)!r}" for key in mine if mine[key] != theirs.get(key)]
-            raise ValueError(f"models with different settings cannot be merged: {'; '.join(apart)}")
-        self.sums.merge(other.sums)
-        self.rounds += other.rounds
-        self._solution = None
-
-
-def checked_count(name: str, value: int) -> int:
-    """Return a whole number of at least 1."""
-    if int(value) != value or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
-    return int(value)
-
-
-def checked_number(name: str, value: float, *, least: float = -np.inf, above: float = -np.inf) -> float:
-    """Return a finite number that is at least ``least`` and greater than ``above``."""
-    number = float(value)
-    if not (np.isfinite(number) and number >= least and number > above):
-        wanted = f"greater than {above}" if above > -np.inf else f"at least {least}"
-        raise ValueError(f"{name} must be a number {wanted}, got {value!r}")
-    return number
+        self._check_lists(samples)
 
 
 def resolved_ridge(ridge: float | str | None, phi: float, safe_phi: float) -> tuple[float, float]:

@@ -3,14 +3,15 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from learner.arrays import Floats
 
 
 class TheoremWarning(UserWarning):
     """The theorem's assumptions do not hold for this model; it learns and ranks all the same."""
 
 
-def weight_bound(examination: NDArray[np.float64]) -> float:
+def weight_bound(examination: Floats) -> float:
     """Return φ′ = Σₖ w[k, k − 1]², what a round can add to A if w grows with k′.
 
     >>> weight_bound(np.array([[1.0, 0.0], [0.5, 0.5]]))
@@ -19,7 +20,7 @@ def weight_bound(examination: NDArray[np.float64]) -> float:
     return float(np.sum(np.diagonal(examination) ** 2))
 
 
-def safe_weight_bound(examination: NDArray[np.float64]) -> float:
+def safe_weight_bound(examination: Floats) -> float:
     """Return Σₖ maxₖ′ w[k, k′]², what a round can add to A whatever the order of w."""
     return float(np.sum(examination.max(axis=1) ** 2))
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+
+from learner.arrays import Floats, Ints
 
 PRUNE_ROWS = 2048  # below this, all widths cost less than finding out which are needed
 TRIED_ROWS, SAMPLED_ROWS = 128, 512  # whose scores are a floor for all others; by which these are found
@@ -18,25 +19,25 @@ ROUNDING = 2.0**-44  # scores closer than this share of their scale may differ b
 class Solution:
     """What is solved once per state of the sums: θ, and W with W A Wᵀ = I, so that a width is ‖W x‖."""
 
-    theta: NDArray[np.float64]
-    whitening: NDArray[np.float64]
+    theta: Floats
+    whitening: Floats
 
     @cached_property
     def stretch(self) -> tuple[float, float]:
         """The most and the least times that W lengthens a vector."""
-        found = np.linalg.svd(self.whitening, compute_uv=False)
-        return float(found[0]), float(found[-1])
+        singular = np.linalg.svd(self.whitening, compute_uv=False)
+        return float(singular[0]), float(singular[-1])
 
 
 def top_rows(
-    x: NDArray[np.float64],
+    x: Floats,
     solution: Solution,
     *,
     alpha: float,
     size: int,
-    squares: NDArray[np.float64] | None = None,
-    norms: NDArray[np.float64] | None = None,
-) -> NDArray[np.int64]:
+    squares: Floats | None = None,
+    norms: Floats | None = None,
+) -> Ints:
     """Return the rows of the ``size`` largest θᵀx + α‖Wx‖, best first; scores equal but for rounding by row.
 
     Who knows them may give the ``squares`` ‖x‖² or the ``norms`` ‖x‖ of the rows.
@@ -75,43 +76,43 @@ def top_rows(
     return best_first(scores, size, slack=slack, share=share)
 
 
-def _highest(upper: NDArray[np.float64], size: int) -> NDArray[np.int64]:
+def _highest(upper: Floats, size: int) -> Ints:
     """Return at least ``size`` rows, the highest, and about so many that their scores make a good floor for others."""
     wanted = max(TRIED_ROWS, 2 * size)
     step = max(1, len(upper) // SAMPLED_ROWS)
     some = upper[::step]
-    found = np.flatnonzero(upper >= kth_largest(some, max(1, min(len(some), wanted // step))))
-    if size <= len(found) <= 8 * wanted:
-        return found
+    rows = np.flatnonzero(upper >= kth_largest(some, max(1, min(len(some), wanted // step))))
+    if size <= len(rows) <= 8 * wanted:
+        return rows
     lowest = max(0, len(upper) - wanted)
     return np.argpartition(upper, lowest)[lowest:]
 
 
-def _lengths(squares: NDArray[np.float64], reach: float) -> NDArray[np.float64]:
+def _lengths(squares: Floats, reach: float) -> Floats:
     """Return ``reach`` ‖x‖ or a little more: roots are slow, and ‖x‖ ≤ (‖x‖² / m + m) / 2 whatever m is.
 
     >>> _lengths(np.array([0.9, 1.0, 1.1]), 2.0).tolist()
     [1.9, 2.0, 2.1]
     """
     middle = math.sqrt(squares[:: max(1, len(squares) // SAMPLED_ROWS)].mean()) or 1.0
-    found = squares * (0.5 * reach / middle)
-    found += 0.5 * reach * middle
-    return found
+    lengths = squares * (0.5 * reach / middle)
+    lengths += 0.5 * reach * middle
+    return lengths
 
 
-def widths(x: NDArray[np.float64], whitening: NDArray[np.float64]) -> NDArray[np.float64]:
+def widths(x: Floats, whitening: Floats) -> Floats:
     """Return ‖W x‖ for each row of ``x``."""
     if len(x) <= FEW_ROWS:
         white = x @ whitening.T
-        squares: NDArray[np.float64] = np.vecdot(white, white)
+        squares: Floats = np.vecdot(white, white)
         return np.sqrt(squares)
     return np.sqrt(row_squares(x, whitening))
 
 
-def row_squares(x: NDArray[np.float64], whitening: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+def row_squares(x: Floats, whitening: Floats | None = None) -> Floats:
     """Return ‖x‖² of each row, or ‖W x‖²."""
     rows, dim = len(x), x.shape[1] if whitening is None else len(whitening)
-    found, ones = np.empty(rows), np.ones(dim)  # a product with ones: numpy's own row sums are slow for short rows
+    sums, ones = np.empty(rows), np.ones(dim)  # a product with ones: numpy's own row sums are slow for short rows
     step = max(1, BLOCK_CELLS // dim)
     space = np.empty((min(rows, step), dim))  # one for all blocks: fresh memory takes longer than the work
     for start in range(0, rows, step):
@@ -119,16 +120,16 @@ def row_squares(x: NDArray[np.float64], whitening: NDArray[np.float64] | None = 
         squares = space[: len(block)]
         if whitening is not None:
             block = np.matmul(block, whitening.T, out=squares)
-        np.matmul(np.square(block, out=squares), ones, out=found[start : start + step])
-    return found
+        np.matmul(np.square(block, out=squares), ones, out=sums[start : start + step])
+    return sums
 
 
-def kth_largest(scores: NDArray[np.float64], k: int) -> float:
+def kth_largest(scores: Floats, k: int) -> float:
     """Return the k-th largest of ``scores``."""
     return float(np.partition(scores, len(scores) - k)[len(scores) - k])
 
 
-def best_first(scores: NDArray[np.float64], size: int, *, slack: float = 0.0, share: float = 0.0) -> NDArray[np.int64]:
+def best_first(scores: Floats, size: int, *, slack: float = 0.0, share: float = 0.0) -> Ints:
     """Return the indices of the ``size`` largest scores, best first; chains of ties stand in index order.
 
     Two scores tie when they are no further apart than ``slack`` + ``share`` · |the best score|.
@@ -157,10 +158,10 @@ def best_first(scores: NDArray[np.float64], size: int, *, slack: float = 0.0, sh
         gaps = ordered[:-1] - ordered[1:]
         tie = slack + share * abs(float(ordered[0]))
         if gaps[:size].min() <= tie:
-            places = np.zeros(len(order), dtype=np.int64)  # chain · n + row
-            np.cumsum(gaps > tie, out=places[1:])
-            places *= len(order)
-            places += order
-            places.sort()
-            order = places % len(order)
+            keys = np.zeros(len(order), dtype=np.int64)  # chain · n + row
+            np.cumsum(gaps > tie, out=keys[1:])
+            keys *= len(order)
+            keys += order
+            keys.sort()
+            order = keys % len(order)
     return order[:size]

@@ -1,9 +1,12 @@
 """UBM-LinUCB, the paper's Algorithm 1: every rendered row, weighted by the chance that it was examined."""
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import Unpack
 
-from learner.bandits.linear import LinearBandit, Settings, resolved_ridge
+import numpy as np
+from numpy.typing import ArrayLike
+
+from learner.arrays import Bools, Floats
+from learner.bandits.linear import LinearBandit, Scales, resolved_ridge
 from learner.bandits.theorem import safe_weight_bound, weight_bound
 from learner.browsing import checked_table, table_hash
 from learner.samples import Samples
@@ -37,36 +40,18 @@ class UbmLinUcb(LinearBandit):
     """
 
     name = "ubm-linucb"
+    options = ("dim", "examination", "alpha", "ridge", "beta", "context_scale", "reward_scale")
+    table_axes = 2
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        examination: ArrayLike,
-        alpha: float | None = None,
-        ridge: float | str | None = None,
-        beta: float | None = None,
-        context_scale: float = 1.0,
-        reward_scale: float = 1.0,
+        self, dim: int, *, examination: ArrayLike, ridge: float | str | None = None, **scales: Unpack[Scales]
     ) -> None:
         self.examination = checked_table(examination)  # w
+        self.examination_sha256 = table_hash(self.examination)
         # w once more as k·K + k′, flat and without the − 1: take() is several times faster than an index pair
         self._cells = np.concatenate((np.zeros(len(self.examination)), self.examination.ravel()))
         value, phi = resolved_ridge(ridge, weight_bound(self.examination), safe_weight_bound(self.examination))
-        super().__init__(
-            dim,
-            positions=len(self.examination),
-            phi=phi,
-            alpha=alpha,
-            ridge=value,
-            beta=beta,
-            context_scale=context_scale,
-            reward_scale=reward_scale,
-        )
+        super().__init__(dim, positions=len(self.examination), phi=phi, ridge=value, **scales)
 
-    def settings(self) -> Settings:
-        """Return all that must agree before states can be merged or restored."""
-        return super().settings() | {"examination": table_hash(self.examination)}
-
-    def _weigh(self, samples: Samples) -> tuple[NDArray[np.bool_] | None, NDArray[np.float64]]:
+    def _weigh(self, samples: Samples) -> tuple[Bools | None, Floats]:
         return None, self._cells.take(samples.position * self.positions + samples.last_click)

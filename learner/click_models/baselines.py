@@ -1,10 +1,8 @@
 """Baselines that know nothing of items: one click rate for all rows, or one per position."""
 
-from __future__ import annotations
-
 import numpy as np
-from numpy.typing import NDArray
 
+from learner.arrays import Bools, Floats, Ints
 from learner.click_models.log import ClickLog
 from learner.click_models.model import ClickModel
 
@@ -16,16 +14,16 @@ class Constant(ClickModel):
     array([0.33333333, 0.33333333])
     """
 
-    rates: NDArray[np.float64]
+    rates: Floats
 
-    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
+    def _learn(self, log: ClickLog, pair: Ints, pairs: int) -> Floats:
         self.rates = np.full(log.positions, (1 + log.clicks.sum()) / (2 + log.shown.sum()))
         return np.full(pairs, 0.5)
 
-    def _conditional(self, pair: NDArray[np.int64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _conditional(self, pair: Ints, clicks: Bools) -> Floats:
         return self._marginal(pair)
 
-    def _marginal(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _marginal(self, pair: Ints) -> Floats:
         return np.broadcast_to(self.rates[: pair.shape[1]], pair.shape)
 
 
@@ -36,6 +34,6 @@ class PositionOnly(Constant):
     array([0.75, 0.25])
     """
 
-    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
+    def _learn(self, log: ClickLog, pair: Ints, pairs: int) -> Floats:
         self.rates = (1 + log.clicks.sum(axis=0)) / (2 + log.shown.sum(axis=0))
         return np.full(pairs, 0.5)

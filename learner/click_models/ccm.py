@@ -1,11 +1,12 @@
 """CCM: the user reads from the top, and goes on more or less likely after an item that was clicked and good."""
 
-from __future__ import annotations
+from typing import ClassVar
 
 import numpy as np
 
+from learner.arrays import Floats, Ints
 from learner.click_models.prior import LAPLACE, Beta
-from learner.click_models.reading import Codes, Floats, Reading, ReadingModel, per_pair
+from learner.click_models.reading import Reading, ReadingModel, per_pair
 
 
 class CCM(ReadingModel):
@@ -21,13 +22,14 @@ class CCM(ReadingModel):
     (3,)
     """
 
+    quick_steps: ClassVar[int] = 10
     continuation: Floats
 
     @property
     def _after_none(self) -> float:
         return float(self.continuation[0])
 
-    def _after_click(self, pair: Codes) -> Floats:
+    def _after_click(self, pair: Ints) -> Floats:
         good = self._attracted(pair)
         return np.asarray(self.continuation[1] * (1 - good) + self.continuation[2] * good)
 

@@ -1,10 +1,8 @@
 """CM: the user reads from the top, clicks once and leaves."""
 
-from __future__ import annotations
-
 import numpy as np
-from numpy.typing import NDArray
 
+from learner.arrays import Bools, Floats, Ints
 from learner.browsing import previous_click
 from learner.click_models.log import ClickLog
 from learner.click_models.model import ClickModel
@@ -30,7 +28,12 @@ class CM(ClickModel):
     array([0.8       , 0.33333333, 0.5       ])
     """
 
-    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
+    def _table_of(self, log: ClickLog, cell: Ints, rows: Ints, possible: Bools) -> Floats:
+        table = np.zeros(possible.shape)
+        table[:, 0] = 1.0
+        return table
+
+    def _learn(self, log: ClickLog, pair: Ints, pairs: int) -> Floats:
         shown = log.shown
         read = (previous_click(log.clicks) == 0)[shown]
         clicked = np.bincount(pair[read & log.clicks[shown]], minlength=pairs).astype(np.float64)
@@ -38,10 +41,10 @@ class CM(ClickModel):
         self._prior = self.prior if isinstance(self.prior, Beta) else Beta.learned(clicked, rows)
         return self._prior.share(clicked, rows)
 
-    def _conditional(self, pair: NDArray[np.int64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _conditional(self, pair: Ints, clicks: Bools) -> Floats:
         return np.where(previous_click(clicks) == 0, self._attracted(pair), STRAY)
 
-    def _marginal(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _marginal(self, pair: Ints) -> Floats:
         attractiveness = self._attracted(pair)
         reached = np.ones(attractiveness.shape)
         np.cumprod(1 - attractiveness[:, :-1], axis=1, out=reached[:, 1:])

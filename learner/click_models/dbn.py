@@ -1,10 +1,9 @@
 """DBN: the user reads from the top until an item satisfies or patience ends."""
 
-from __future__ import annotations
+from typing import ClassVar
 
 import numpy as np
 
-from learner.click_models.prior import LAPLACE, Prior
 from learner.click_models.reading import Reading, per_pair
 from learner.click_models.sdbn import SDBN
 
@@ -21,10 +20,9 @@ class DBN(SDBN):
     True
     """
 
+    default_steps: ClassVar[int] = 50
+    quick_steps: ClassVar[int] = 10
     perseverance: float
-
-    def __init__(self, iterations: int = 50, *, prior: Prior = LAPLACE) -> None:
-        super().__init__(iterations, prior=prior)
 
     @property
     def _after_none(self) -> float:
@@ -36,7 +34,7 @@ class DBN(SDBN):
 
     def _browse(self, reading: Reading, pairs: int, *, prior_too: bool) -> None:
         clicked = reading.clicked * reading.told
-        satisfied = np.append(self._satisfaction, self._satisfied_prior.mean)[reading.pair]
+        satisfied = self._satisfied(reading.pair)
         left = 1 - (1 - satisfied) * self.perseverance  # after a click: satisfied, or out of patience
         sated = (clicked - reading.clicked * reading.stayed) * np.divide(
             satisfied, left, out=np.ones(left.shape), where=left > 0

@@ -1,15 +1,13 @@
 """DCM: the user reads from the top, and after a click goes on with a chance that depends on its position."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from learner.click_models.prior import LAPLACE, Prior
-from learner.click_models.reading import Codes, Floats, Reading, ReadingModel
-from learner.click_models.unobserved import filled
+from learner.arrays import Floats, Ints
+from learner.click_models.model import filled
+from learner.click_models.prior import LAPLACE
+from learner.click_models.reading import Reading, ReadingModel
 
 
 class DCM(ReadingModel):
@@ -27,26 +25,19 @@ class DCM(ReadingModel):
     >>> model = DCM().fit([[1, 2], [2, 1], [1, 2]], [[1, 0], [0, 1], [1, 1]])
     >>> model.observations
     array([2, 2])
-    >>> model.continuation, model.termination
-    (array([0.5 , 0.25]), array([0.5 , 0.75]))
+    >>> model.continuation
+    array([0.5 , 0.25])
     >>> model.attractiveness([1, 2, 3])
     array([0.8, 0.5, 0.5])
     """
 
+    default_steps: ClassVar[int] = 0
     _table: ClassVar[str] = "continuation"
 
-    continuation: NDArray[np.float64]
-    observations: NDArray[np.int64]
+    continuation: Floats
+    observations: Ints
 
-    def __init__(self, iterations: int = 0, *, prior: Prior = LAPLACE) -> None:
-        super().__init__(iterations, prior=prior)
-
-    @property
-    def termination(self) -> NDArray[np.float64]:
-        """Chance that a user leaves after a click, per position."""
-        return 1 - self.continuation
-
-    def _after_click(self, pair: Codes) -> Floats:
+    def _after_click(self, pair: Ints) -> Floats:
         return np.broadcast_to(self.continuation[: pair.shape[1]], pair.shape)
 
     def _begin(self, pairs: int, positions: int) -> None:

@@ -7,10 +7,14 @@ examined (w). A cell is (k, k′) for UBM and k for PBM; the rest of the two mod
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from learner.arrays import Bools, Floats, Ints
+from learner.click_models.log import ClickLog, Column, Lists
+from learner.click_models.model import ClickModel
 from learner.click_models.prior import LAPLACE, Beta, Prior
 
 START = 0.5  # of every parameter
@@ -24,28 +28,19 @@ class Cells:
     A clicked row is known to be examined and attractive, whatever the parameters, so it needs no work in an iteration.
     """
 
-    pair: NDArray[np.int64]
-    cell: NDArray[np.int64]
-    count: NDArray[np.float64]
-    pair_shown: NDArray[np.int64]  # clicked rows too
-    cell_shown: NDArray[np.int64]
+    pair: Ints
+    cell: Ints
+    count: Floats
+    pair_shown: Ints  # clicked rows too
+    cell_shown: Ints
 
     @classmethod
-    def of(
-        cls,
-        pair: NDArray[np.int64],
-        cell: NDArray[np.int64],
-        clicked: NDArray[np.bool_],
-        *,
-        pairs: int,
-        cells: int,
-        collapse: bool = True,
-    ) -> Cells:
-        """Count rows; with ``collapse`` equal ones become one, without it each stays, to measure what that saves."""
+    def of(cls, pair: Ints, cell: Ints, clicked: Bools, *, pairs: int, cells: int) -> Cells:
+        """Return the rows with equal ones counted once."""
         key = pair * cells
         key += cell
         key = key[~clicked]
-        key, count = np.unique(key, return_counts=True) if collapse else (key, np.ones(len(key), dtype=np.int64))
+        key, count = np.unique(key, return_counts=True)
         return cls(
             pair=key // cells,
             cell=key % cells,
@@ -59,8 +54,8 @@ class Cells:
 class EmFit:
     """Where EM ended."""
 
-    attractiveness: NDArray[np.float64]
-    examination: NDArray[np.float64]
+    attractiveness: Floats
+    examination: Floats
     iterations: int
     change: float  # the largest of any parameter in the last iteration
     prior: Beta  # of a pair's attractiveness, as given or as learned
@@ -100,16 +95,63 @@ def maximise(cells: Cells, *, iterations: int, tolerance: float | None = None, p
     return EmFit(attractiveness, examination, done, float(change), known)
 
 
-def _added(values: NDArray[np.float64], *, by: NDArray[np.int64], groups: int) -> NDArray[np.float64]:
+def _added(values: Floats, *, by: Ints, groups: int) -> Floats:
     return np.bincount(by, values, groups).astype(np.float64, copy=False)  # no copy: only the stubs say integer
 
 
-def _share(
-    value: NDArray[np.float64], shown: NDArray[np.float64], quotients: NDArray[np.float64], prior: Beta = LAPLACE
-) -> NDArray[np.float64]:
+def _share(value: Floats, shown: Floats, quotients: Floats, prior: Beta = LAPLACE) -> Floats:
     """Return the M-step (a + Σ)/(a + b + n), where Σ has 1 for a click and 1 − (1 − value)·quotient for other rows."""
     return (prior.clicked + shown - (1 - value) * quotients) / (prior.clicked + prior.other + shown)
 
 
-def _largest(change: NDArray[np.float64]) -> float:
+def _largest(change: Floats) -> float:
     return float(np.max(np.abs(change)))
+
+
+class EmModel(ClickModel):
+    """A click model of what is examined, fitted by EM from 0.5 everywhere with the M-step (1 + Σ)/(2 + n).
+
+    Parameters
+    ----------
+    iterations
+        How many steps of EM to run.
+    tolerance
+        Stop earlier, once a step changes no parameter by this much or more; ``iterations_done`` tells when that was.
+    """
+
+    steps: ClassVar[int] = 50
+    quick_steps: ClassVar[int] = 20
+    _table: ClassVar[str] = "examination"
+
+    examination: Floats
+    observations: Ints
+
+    iterations_done: int
+    """Iterations that the last ``fit`` ran."""
+
+    change: float
+    """Largest change of any parameter in the last of these iterations."""
+
+    def __init__(self, iterations: int = 50, tolerance: float | None = None, *, prior: Prior = LAPLACE) -> None:
+        super().__init__(prior=prior)
+        if not isinstance(iterations, Integral) or isinstance(iterations, bool) or iterations < 1:
+            raise ValueError(f"iterations must be an integer of at least 1, got {iterations!r}")
+        if tolerance is not None and not (isinstance(tolerance, Real) and 0 < tolerance < np.inf):
+            raise ValueError(f"tolerance must be a number above 0, or None for all iterations, got {tolerance!r}")
+        self.iterations: int = int(iterations)
+        self.tolerance: float | None = tolerance
+
+    def examination_of(
+        self, items: Lists, clicks: Lists, queries: Column | None = None, *, sizes: Column | None = None
+    ) -> tuple[Floats, Ints]:
+        """Return the table that was fitted, and how many rows are behind each cell."""
+        return self.examination, self.observations
+
+    def _maximise(self, log: ClickLog, pair: Ints, pairs: int, cell: Ints, cells: int) -> tuple[EmFit, Ints]:
+        """Return where EM ends, and how often each cell was shown; ``cell`` is a (lists, K) matrix."""
+        shown = log.shown
+        counts = Cells.of(pair, cell[shown], log.clicks[shown], pairs=pairs, cells=cells)
+        estimate = maximise(counts, iterations=self.iterations, tolerance=self.tolerance, prior=self.prior)
+        self._prior = estimate.prior
+        self.iterations_done, self.change = estimate.iterations, estimate.change
+        return estimate, counts.cell_shown

@@ -1,24 +1,16 @@
 """UBM with a table that is given: only the attractiveness of items is learned."""
 
-from __future__ import annotations
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from learner.arrays import Floats, Ints
 from learner.browsing import checked_table, previous_click
 from learner.click_models.log import ClickLog
 from learner.click_models.ubm import UBM
 
 
 class GivenTable(UBM):
-    """Judges an examination table that is in force: EM of each item's attractiveness with w held as it is.
-
-    Parameters
-    ----------
-    examination
-        w[k − 1, k′], K×K.
-    iterations
-        How many steps of EM to run.
+    """Judges an examination table (K×K, w[k − 1, k′]) that is in force: EM of each item's attractiveness with w held.
 
     Examples
     --------
@@ -31,7 +23,7 @@ class GivenTable(UBM):
         super().__init__(iterations)
         self.given = checked_table(examination)
 
-    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
+    def _learn(self, log: ClickLog, pair: Ints, pairs: int) -> Floats:
         if log.positions > len(self.given):
             raise ValueError(f"lists have {log.positions} positions, the table only {len(self.given)}")
         self.examination = self.given[: log.positions, : log.positions]

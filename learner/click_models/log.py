@@ -1,7 +1,5 @@
 """Logged lists as checked columns: ids row by row, clicks and sizes list by list."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -10,8 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from learner.arrays import Bools, Ints
 from learner.browsing import MAX_POSITIONS
-from learner.click_models.ids import Ids, checked_ids, place
+from learner.click_models.ids import Ids, checked_ids, row_name
 
 Lists: TypeAlias = NDArray[Any] | Sequence[Sequence[Any]] | Sequence[NDArray[Any]]
 """An (n, K) array, or n sequences that may differ in length."""
@@ -26,8 +25,8 @@ class ClickLog:
 
     items: Ids  # row by row, lists end to end
     queries: Ids | None  # list by list, as the rest
-    clicks: NDArray[np.bool_]  # (lists, K), False beyond a list's end
-    sizes: NDArray[np.int64]
+    clicks: Bools  # (lists, K), False beyond a list's end
+    sizes: Ints
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -38,8 +37,8 @@ class ClickLog:
         return int(self.clicks.shape[1])
 
     @property
-    def shown(self) -> NDArray[np.bool_]:
-        """Which places of the (lists, K) matrix are inside their list."""
+    def shown(self) -> Bools:
+        """Which rows of the (lists, K) matrix are inside their list."""
         return _inside(self.sizes, self.positions)
 
 
@@ -47,7 +46,7 @@ def read_log(items: Lists, clicks: Lists, queries: Column | None = None, *, size
     """Return lists as columns; a ``ValueError`` names the field, the index and the value that is wrong.
 
     A click is a number above 0, so rewards can be given as they are. Lists of different length are sequences
-    of sequences, or an (n, K) array with ``sizes``, whose places beyond a list's size are not looked at.
+    of sequences, or an (n, K) array with ``sizes``, whose values beyond a list's size are not looked at.
 
     >>> log = read_log([[7, 8, 9], [8]], [[0, 1, 0], [0]])
     >>> log.items, log.sizes
@@ -72,11 +71,11 @@ def read_log(items: Lists, clicks: Lists, queries: Column | None = None, *, size
     )
 
 
-def _inside(sizes: NDArray[np.int64], positions: int) -> NDArray[np.bool_]:
+def _inside(sizes: Ints, positions: int) -> Bools:
     return np.arange(positions) < sizes[:, np.newaxis]
 
 
-def _rows(field: str, lists: Lists, sizes: Column | None) -> tuple[NDArray[Any] | list[Any], NDArray[np.int64]]:
+def _rows(field: str, lists: Lists, sizes: Column | None) -> tuple[NDArray[Any] | list[Any], Ints]:
     """Return the values of all lists end to end, and the length of each list."""
     if isinstance(lists, np.ndarray) and lists.ndim != 1:
         if lists.ndim != 2:
@@ -100,7 +99,7 @@ def _rows(field: str, lists: Lists, sizes: Column | None) -> tuple[NDArray[Any] 
     return list(chain.from_iterable(lists)), lengths
 
 
-def _checked_sizes(sizes: Column, field: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _checked_sizes(sizes: Column, field: str, shape: tuple[int, ...]) -> Ints:
     lengths = np.asarray(sizes)
     if lengths.shape != shape[:1] or lengths.dtype.kind not in "iu":
         raise ValueError(
@@ -112,7 +111,7 @@ def _checked_sizes(sizes: Column, field: str, shape: tuple[int, ...]) -> NDArray
     return lengths.astype(np.int64, copy=False)
 
 
-def _check_lengths(items: NDArray[np.int64], clicks: NDArray[np.int64]) -> None:
+def _check_lengths(items: Ints, clicks: Ints) -> None:
     if len(items) != len(clicks):
         raise ValueError(f"clicks has {len(clicks)} lists, items has {len(items)}; give one for each")
     if len(items) == 0:
@@ -126,7 +125,7 @@ def _check_lengths(items: NDArray[np.int64], clicks: NDArray[np.int64]) -> None:
         raise ValueError(f"items[{int(np.argmax(items))}] has {longest} positions; at most {MAX_POSITIONS} can be used")
 
 
-def _clicked(rows: NDArray[Any] | list[Any], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _clicked(rows: NDArray[Any] | list[Any], sizes: Ints) -> Bools:
     """Return which rewards are clicks, that is above 0."""
     try:
         rewards = np.asarray(rows)
@@ -137,10 +136,35 @@ def _clicked(rows: NDArray[Any] | list[Any], sizes: NDArray[np.int64]) -> NDArra
         wrong = next(
             (row for row, value in enumerate(rows) if not isinstance(value, int | float | np.number | np.bool_)), 0
         )
-        raise ValueError(f"{place('clicks', wrong, sizes)} is {rows[wrong]!r}; a click must be a number, 0 for none")
+        raise ValueError(f"{row_name('clicks', wrong, sizes)} is {rows[wrong]!r}; a click must be a number, 0 for none")
     if np.any(wrong_rows := ~((rewards >= 0) & (rewards < np.inf))):
         wrong = int(np.argmax(wrong_rows))
         raise ValueError(
-            f"{place('clicks', wrong, sizes)} is {rewards[wrong]}; a click must be 0 or a finite number above"
+            f"{row_name('clicks', wrong, sizes)} is {rewards[wrong]}; a click must be 0 or a finite number above"
         )
     return rewards > 0
+
+
+def settled_positions(items: Ints, sizes: Ints, queries: Ints | None = None) -> float:
+    """Return the share of the variance of ln k that items explain, each with its query; NaN if none comes twice.
+
+    It is 0 for lists in random order and 1 where every item always has the same position: a position that is seldom
+    clicked and an item that few like are the same thing then.
+
+    >>> settled_positions(np.array([[7, 8], [7, 8], [7, 8]]), np.array([2, 2, 2]))
+    1.0
+    >>> abs(settled_positions(np.array([[7, 8], [8, 7]] * 500), np.full(1000, 2))) < 0.01
+    True
+    """
+    inside = np.arange(items.shape[1]) < sizes[:, None]
+    pair = items if queries is None else queries[:, None] * (items.max() + 1) + items
+    item = np.unique(pair[inside], return_inverse=True)[1]
+    depth = np.broadcast_to(np.log(np.arange(1, items.shape[1] + 1)), items.shape)[inside]
+    rows = np.bincount(item)
+    often = rows[item] > 1  # one row alone is at its own mean
+    spread = float(np.var(depth[often])) if often.any() else 0.0
+    if not spread:
+        return float("nan")
+    apart = (depth - (np.bincount(item, depth) / rows)[item])[often]
+    free = int(often.sum()) - int((rows > 1).sum())
+    return float(1 - apart @ apart / free / spread)

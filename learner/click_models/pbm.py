@@ -1,11 +1,9 @@
 """PBM: a row is examined depending on its position alone."""
 
-from __future__ import annotations
-
 import numpy as np
-from numpy.typing import NDArray
 
-from learner.click_models.em_model import EmModel
+from learner.arrays import Bools, Floats, Ints
+from learner.click_models.em import EmModel
 from learner.click_models.log import ClickLog
 
 
@@ -16,13 +14,6 @@ class PBM(EmModel):
     of lists that reach the position: never 0, as K is the length of the longest. As in UBM, a factor common to all
     examinations is known only where something comes near 1.
 
-    Parameters
-    ----------
-    iterations
-        How many steps of EM to run.
-    tolerance
-        Stop earlier, once a step changes no parameter by this much or more; ``iterations_done`` tells when that was.
-
     Examples
     --------
     >>> model = PBM().fit([[1, 2], [2, 1], [1]], [[1, 0], [1, 0], [1]])
@@ -32,14 +23,14 @@ class PBM(EmModel):
     array([0.8 , 0.31])
     """
 
-    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
+    def _learn(self, log: ClickLog, pair: Ints, pairs: int) -> Floats:
         cell = np.broadcast_to(np.arange(log.positions), log.clicks.shape)
         estimate, self.observations = self._maximise(log, pair, pairs, cell, cells=log.positions)
         self.examination = estimate.examination
         return estimate.attractiveness
 
-    def _conditional(self, pair: NDArray[np.int64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _conditional(self, pair: Ints, clicks: Bools) -> Floats:
         return self._marginal(pair)
 
-    def _marginal(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _marginal(self, pair: Ints) -> Floats:
         return self._attracted(pair) * self.examination[: pair.shape[1]]

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import betaln
 
-Floats = NDArray[np.float64]
+from learner.arrays import Floats
 
 STRENGTHS = (0.05, 1e4)  # rows that a learned prior may count for
 MEANS = (1e-6, 1 - 1e-6)
@@ -51,18 +50,18 @@ class Beta:
         yes, no = kinds.T
         mean = float(np.clip(yes @ count / ((yes + no) @ count), *MEANS))
 
-        def cost(place: Floats) -> float:
-            prior = cls._at(place)
+        def cost(parameters: Floats) -> float:
+            prior = cls._at(parameters)
             return -float(count @ (betaln(prior.clicked + yes, prior.other + no) - betaln(prior.clicked, prior.other)))
 
         begin = np.array([np.log(mean / (1 - mean)), np.log(4.0)])
-        found = minimize(cost, begin, method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-3})
-        return cls._at(found.x)
+        minimum = minimize(cost, begin, method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-3})
+        return cls._at(minimum.x)
 
     @classmethod
-    def _at(cls, place: Floats) -> Beta:
-        mean = float(np.clip(1 / (1 + np.exp(-np.clip(place[0], -30, 30))), *MEANS))
-        strength = float(np.clip(np.exp(np.clip(place[1], -30, 30)), *STRENGTHS))
+    def _at(cls, parameters: Floats) -> Beta:
+        mean = float(np.clip(1 / (1 + np.exp(-np.clip(parameters[0], -30, 30))), *MEANS))
+        strength = float(np.clip(np.exp(np.clip(parameters[1], -30, 30)), *STRENGTHS))
         return cls(mean * strength, (1 - mean) * strength)
 
 

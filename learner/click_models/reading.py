@@ -5,20 +5,17 @@ read; whether the user read on below it is not known, and EM takes the chance of
 clicked.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from learner.arrays import Bools, Floats, Ints
 from learner.click_models.log import ClickLog
-from learner.click_models.model import ClickModel
+from learner.click_models.model import ClickModel, filled
 from learner.click_models.prior import LAPLACE, Beta, Prior
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 PRIOR_EVERY = 10  # iterations between two looks at an empirical prior
 
 
@@ -26,7 +23,7 @@ PRIOR_EVERY = 10  # iterations between two looks at an empirical prior
 class Reading:
     """What is expected of a log's rows, as (lists, K) matrices that are 0 beyond a list's end."""
 
-    pair: Codes
+    pair: Ints
     clicked: Floats
     read: Floats  # P(this row was read)
     stayed: Floats  # P(it was read, and the next one too); 0 at a list's end, where nobody can tell
@@ -39,17 +36,27 @@ class ReadingModel(ClickModel):
     Parameters
     ----------
     iterations
-        How many steps of EM to run; 0 counts as the papers do, as if the last click had ended the reading.
+        How many steps of EM to run; 0 counts as the papers do, as if the last click had ended the reading. None takes
+        50, or 0 for DCM and SDBN.
     prior
         As for all click models.
     """
 
-    def __init__(self, iterations: int = 50, *, prior: Prior = LAPLACE) -> None:
+    steps: ClassVar[int] = 50
+    default_steps: ClassVar[int] = 50
+    implies_table: ClassVar[bool] = True
+
+    def __init__(self, iterations: int | None = None, *, prior: Prior = LAPLACE) -> None:
         super().__init__(prior=prior)
-        self.iterations = iterations
+        self.iterations = self.default_steps if iterations is None else iterations
+
+    def _table_of(self, log: ClickLog, cell: Ints, rows: Ints, possible: Bools) -> Floats:
+        reads = self.reading(self.codes(log), log.clicks)[log.shown]
+        means = np.bincount(cell, reads, rows.size).reshape(rows.shape) / np.maximum(rows, 1)
+        return filled(np.where(possible, means, 0.0), np.where(possible, rows, 0), possible)[0]
 
     @abstractmethod
-    def _after_click(self, pair: Codes) -> Floats:
+    def _after_click(self, pair: Ints) -> Floats:
         """Return the chance to read on after a click on each row (lists, K)."""
 
     @property
@@ -65,7 +72,7 @@ class ReadingModel(ClickModel):
     def _browse(self, reading: Reading, pairs: int, *, prior_too: bool) -> None:
         """Take the values of browsing that the expected reading makes most likely."""
 
-    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> Floats:
+    def _learn(self, log: ClickLog, pair: Ints, pairs: int) -> Floats:
         codes = np.full(log.shown.shape, pairs)
         codes[log.shown] = pair
         self._prior = self.prior if isinstance(self.prior, Beta) else LAPLACE
@@ -84,7 +91,7 @@ class ReadingModel(ClickModel):
             self._prior = Beta.learned(clicked, read)
         return self._prior.share(clicked, read)
 
-    def _expected(self, log: ClickLog, pair: Codes) -> Reading:
+    def _expected(self, log: ClickLog, pair: Ints) -> Reading:
         """Return the E-step: the rows below the last click were read by those whom nothing there attracted."""
         shown, clicks = log.shown, log.clicks
         lists, positions = clicks.shape
@@ -107,10 +114,10 @@ class ReadingModel(ClickModel):
         told[:, :-1] = shown[:, 1:]
         return Reading(pair, clicks.astype(np.float64), read * shown, stayed * told, told)
 
-    def _conditional(self, pair: Codes, clicks: NDArray[np.bool_]) -> Floats:
+    def _conditional(self, pair: Ints, clicks: Bools) -> Floats:
         return self.reading(pair, clicks) * self._attracted(pair)
 
-    def reading(self, pair: Codes, clicks: NDArray[np.bool_]) -> Floats:
+    def reading(self, pair: Ints, clicks: Bools) -> Floats:
         """Return P(this row is read | the clicks above) of rows given by their pairs' codes (lists, K)."""
         attracted, after_click = self._attracted(pair), self._after_click(pair)
         read = np.empty(attracted.shape)
@@ -122,7 +129,7 @@ class ReadingModel(ClickModel):
             reading = np.where(clicks[:, k], after_click[:, k], passed * self._after_none)
         return read
 
-    def _marginal(self, pair: Codes) -> Floats:
+    def _marginal(self, pair: Ints) -> Floats:
         attracted, after_click = self._attracted(pair), self._after_click(pair)
         reading = np.ones(attracted.shape)
         stays = attracted * after_click + (1 - attracted) * self._after_none
@@ -130,12 +137,12 @@ class ReadingModel(ClickModel):
         return reading * attracted
 
 
-def per_pair(pair: Codes, values: Floats, pairs: int) -> Floats:
+def per_pair(pair: Ints, values: Floats, pairs: int) -> Floats:
     """Return the sum of ``values`` for each pair; rows beyond a list's end have the code ``pairs`` and are left out."""
     return np.bincount(pair.reshape(-1), values.reshape(-1), pairs + 1)[:pairs].astype(np.float64, copy=False)
 
 
-def _as_counted(log: ClickLog, pair: Codes) -> Reading:
+def _as_counted(log: ClickLog, pair: Ints) -> Reading:
     """Return the reading that the papers count: down to the last click, or to the end when there was none."""
     clicks, shown = log.clicks, log.shown
     here_or_below = np.logical_or.accumulate(clicks[:, ::-1], axis=1)[:, ::-1]

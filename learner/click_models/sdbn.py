@@ -1,14 +1,13 @@
 """SDBN: the user reads from the top until an item that was clicked satisfies."""
 
-from __future__ import annotations
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from learner.click_models.ids import checked_ids
+from learner.arrays import Floats, Ints
 from learner.click_models.log import Column
-from learner.click_models.prior import LAPLACE, Beta, Prior
-from learner.click_models.reading import Codes, Floats, Reading, ReadingModel, per_pair
+from learner.click_models.prior import Beta
+from learner.click_models.reading import Reading, ReadingModel, per_pair
 
 
 class SDBN(ReadingModel):
@@ -26,20 +25,16 @@ class SDBN(ReadingModel):
     array([0.6       , 0.66666667, 0.5       ])
     """
 
-    def __init__(self, iterations: int = 0, *, prior: Prior = LAPLACE) -> None:
-        super().__init__(iterations, prior=prior)
+    default_steps: ClassVar[int] = 0
 
-    def satisfaction(self, items: Column, queries: Column | None = None) -> NDArray[np.float64]:
+    def satisfaction(self, items: Column, queries: Column | None = None) -> Floats:
         """Return the chance that a clicked item satisfies, the prior's mean for a pair that was never clicked."""
-        pairs = self._fitted()
-        query_ids = None if queries is None else checked_ids("queries", queries)
-        codes = pairs.of(checked_ids("items", items), query_ids, np.ones(len(items), dtype=np.int64))
-        return self._satisfied(codes)
+        return self._satisfied(self._pairs_of(items, queries))
 
-    def _satisfied(self, pair: Codes) -> Floats:
+    def _satisfied(self, pair: Ints) -> Floats:
         return np.append(self._satisfaction, self._satisfied_prior.mean)[pair]
 
-    def _after_click(self, pair: Codes) -> Floats:
+    def _after_click(self, pair: Ints) -> Floats:
         return (1 - self._satisfied(pair)) * self._after_none
 
     def _begin(self, pairs: int, positions: int) -> None:

@@ -1,14 +1,12 @@
 """UBM: a row is examined depending on its position and on the last click above it."""
 
-from __future__ import annotations
-
 import numpy as np
-from numpy.typing import NDArray
 
+from learner.arrays import Bools, Floats, Ints
 from learner.browsing import previous_click
-from learner.click_models.em_model import EmModel
+from learner.click_models.em import EmModel
 from learner.click_models.log import ClickLog
-from learner.click_models.unobserved import filled
+from learner.click_models.model import filled
 
 
 class UBM(EmModel):
@@ -21,13 +19,6 @@ class UBM(EmModel):
 
     Clicks tell only the products of attractiveness and examination: where neither comes near 1 anywhere, a common
     factor between the two depends on the start, and only ratios within the table are known.
-
-    Parameters
-    ----------
-    iterations
-        How many steps of EM to run.
-    tolerance
-        Stop earlier, once a step changes no parameter by this much or more; ``iterations_done`` tells when that was.
 
     Examples
     --------
@@ -42,7 +33,9 @@ class UBM(EmModel):
     array([0.8, 0.5, 0.5])
     """
 
-    def _learn(self, log: ClickLog, pair: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
+    fits_table = True
+
+    def _learn(self, log: ClickLog, pair: Ints, pairs: int) -> Floats:
         rank = np.arange(log.positions)
         cell = rank * (rank + 1) // 2 + previous_click(log.clicks)  # the triangle k′ < k, row by row
         estimate, cell_shown = self._maximise(log, pair, pairs, cell, cells=len(rank) * (len(rank) + 1) // 2)
@@ -54,10 +47,10 @@ class UBM(EmModel):
         self.examination, self.unobserved = filled(examination, self.observations, possible)
         return estimate.attractiveness
 
-    def _conditional(self, pair: NDArray[np.int64], clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _conditional(self, pair: Ints, clicks: Bools) -> Floats:
         return self._attracted(pair) * self.examination[np.arange(clicks.shape[1]), previous_click(clicks)]
 
-    def _marginal(self, pair: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _marginal(self, pair: Ints) -> Floats:
         attractiveness = self._attracted(pair)
         lists, positions = attractiveness.shape
         click = np.empty((lists, positions))

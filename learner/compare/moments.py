@@ -35,8 +35,8 @@ class RatioMoments:
     @property
     def spread(self) -> Floats:
         """Σ (s − rate · n)² over users."""
-        found = self.total_total - 2 * self.rate * self.size_total + self.rate**2 * self.size_size
-        return np.asarray(np.maximum(found, 0.0))  # what rounding leaves below 0
+        squares = self.total_total - 2 * self.rate * self.size_total + self.rate**2 * self.size_size
+        return np.asarray(np.maximum(squares, 0.0))  # what rounding leaves below 0
 
     @property
     def variance(self) -> Floats:
@@ -47,8 +47,8 @@ class RatioMoments:
     @classmethod
     def added(cls, parts: Iterable[RatioMoments]) -> RatioMoments:
         """Return the moments of several buckets together; nobody is in two of them."""
-        found = list(parts)
-        return cls(*(np.sum([getattr(one, field.name) for one in found], axis=0) for field in fields(cls)))
+        buckets = list(parts)
+        return cls(*(np.sum([getattr(bucket, field.name) for bucket in buckets], axis=0) for field in fields(cls)))
 
 
 def moments_over_time(user: NDArray[np.integer], time_bin: Ints, size: Ints, total: Ints, *, bins: int) -> RatioMoments:

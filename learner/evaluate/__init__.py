@@ -1,18 +1,15 @@
 """Judging a policy by the log of another one: click rates and off-policy estimates."""
 
-from learner.evaluate.cascade import cascade_dr
 from learner.evaluate.chain import Browsing
 from learner.evaluate.estimate import Estimate, Interval, NoSupport
-from learner.evaluate.ips import ips
+from learner.evaluate.ips import cascade_dr, ips
 from learner.evaluate.linear import ubm_linear
-from learner.evaluate.lists import LoggedLists, Policy
-from learner.evaluate.metrics import ctr_set, ctr_sum
-from learner.evaluate.sequential import ubm_ips_sequential
-from learner.evaluate.support import support
-from learner.evaluate.ubm import ubm_ips
-from learner.evaluate.ubm_dr import Guess, ubm_dr
+from learner.evaluate.lists import BEYOND_END, LoggedLists, Policy, ctr_set, ctr_sum
+from learner.evaluate.ubm import Guess, ubm_dr, ubm_ips, ubm_ips_sequential
+from learner.evaluate.units import support
 
 __all__ = [
+    "BEYOND_END",
     "Browsing",
     "Estimate",
     "Guess",

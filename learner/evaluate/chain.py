@@ -1,13 +1,10 @@
 """The Markov chain of k′ that a UBM user walks down a list, and the exposures and rewards that follow from it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from learner.evaluate.estimate import Floats, Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +14,6 @@ class Browsing:
     An attractiveness that was estimated may exceed 1, and so may w·γ: as in the paper, such a row counts as clicked
     when k′ of the rows below is decided, while its reward stays what it is.
 
-    Parameters
-    ----------
-    attractiveness
-        γ, (m, L), the chance that a row that is examined is clicked: it moves k′.
-    examination
-        w[k − 1, k′], at least L×L.
-    worth
-        ρ, (m, L), what a row earns when it is examined; None: 1 for each click, so γ.
-
-    Examples
-    --------
     >>> users = Browsing(np.array([[0.5, 1.0]]), np.array([[1.0, 0.0], [0.4, 0.8]]))
     >>> users.last_clicks[0, 1]  # P(k′ = 0), P(k′ = 1) at the second position
     array([0.5, 0.5])
@@ -35,9 +21,10 @@ class Browsing:
     array([[0.5, 0.6]])
     """
 
-    attractiveness: Floats
-    examination: Floats
-    worth: Floats | None = None
+    attractiveness: Floats  # γ, (m, L), the chance that a row that is examined is clicked: it moves k′
+    examination: Floats  # w[k − 1, k′], at least L×L
+    worth: Floats | None = None  # ρ, (m, L), what a row earns when it is examined; None: 1 for each click, so γ
+    metric: Metric = "sum"  # set: a row counts only as the first that is clicked
 
     @property
     def last_clicks(self) -> Floats:
@@ -53,46 +40,34 @@ class Browsing:
 
     @property
     def exposures(self) -> Floats:
-        """(m, L) P(the row is examined) = Σ w[k, k′] P(k′)."""
+        """(m, L) P(the row is examined) = Σ w[k, k′] P(k′); for ``set`` w[k, 0] P(k′ = 0): nothing clicked above."""
+        if self.metric == "set":
+            return np.asarray(self.last_clicks[:, :, 0] * self._table[:, 0])
         return np.asarray(np.einsum("mkj,kj->mk", self.last_clicks, self._table))
 
     @property
-    def first_exposures(self) -> Floats:
-        """(m, L) P(the row is examined and nothing above it was clicked) = w[k, 0] P(k′ = 0)."""
-        return np.asarray(self.last_clicks[:, :, 0] * self._table[:, 0])
-
-    @property
     def rewards(self) -> Floats:
-        """(m, L) the expected reward of each row."""
+        """(m, L) the expected reward of each row; for ``set`` as its list's first, so clicks add up to E[F(S)]."""
         return self._worth * self.exposures
-
-    @property
-    def first_rewards(self) -> Floats:
-        """(m, L) the expected reward of each row as the list's first; with clicks, a list's add up to E[F(S)]."""
-        return self._worth * self.first_exposures
 
     @property
     def slopes(self) -> Floats:
         """(m, L) ∂E[Σ rewards]/∂γₖ, what each row earns being given: what a click adds by moving k′ of those below."""
         lists, positions = self.attractiveness.shape
         slopes, last = np.empty((lists, positions)), self.last_clicks
+        if self.metric == "set":  # a click leaves nothing to those below
+            left = np.zeros(lists)
+            for k in reversed(range(positions)):
+                click = self._click(k)[:, 0]
+                slopes[:, k] = -last[:, k, 0] * self._table[k, 0] * left * (click < 1)
+                left = self._worth[:, k] * self._table[k, 0] + (1 - click) * left
+            return slopes
         below = np.zeros((lists, positions + 1))  # expected reward of the rows below, by k′
         for k in reversed(range(positions)):
             click = self._click(k)
             gain = below[:, k + 1, None] - below[:, :positions]  # by a click here, in the rows below
             slopes[:, k] = (last[:, k] * self._table[k] * np.where(click < 1, gain, 0.0)).sum(axis=1)
             below[:, :positions] += self._worth[:, k, None] * self._table[k] + click * gain
-        return slopes
-
-    @property
-    def first_slopes(self) -> Floats:
-        """(m, L) ∂E[Σ first rewards]/∂γₖ, what each row earns being given: a click leaves nothing to those below."""
-        click = np.minimum(self.attractiveness * self._table[:, 0], 1.0)
-        slopes, below = np.empty(click.shape), np.zeros(len(click))
-        none_above = self.last_clicks[:, :, 0]
-        for k in reversed(range(click.shape[1])):
-            slopes[:, k] = -none_above[:, k] * self._table[k, 0] * below * (click[:, k] < 1)
-            below = self._worth[:, k] * self._table[k, 0] + (1 - click[:, k]) * below
         return slopes
 
     @property

@@ -1,7 +1,5 @@
 """An estimate and its interval, asymptotic or by bootstrap."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -15,6 +13,12 @@ Metric: TypeAlias = Literal["sum", "set"]
 """``sum``: rewards per list, CTR_sum. ``set``: the share of lists with a reward, CTR_set."""
 
 
+def check_metric(metric: Metric) -> None:
+    """Refuse what is no metric."""
+    if metric not in ("sum", "set"):
+        raise ValueError(f"metric must be 'sum' or 'set', got {metric!r}")
+
+
 class NoSupport(ValueError):
     """A policy of which the log shows nothing at all."""
 
@@ -23,20 +27,13 @@ class NoSupport(ValueError):
 class Interval:
     """How to say how far an estimate may be off.
 
-    Parameters
-    ----------
-    level
-        Chance to hold the truth.
-    draws
-        0: the normal interval from each list's influence. Otherwise so many resamples of the lists (bootstrap), in
-        which everything that was estimated from the log is estimated again.
-    seed
-        Of the resampling.
+    Without draws it is the normal interval from each list's influence, else a bootstrap: everything that was estimated
+    from the log is estimated again from each resample of its lists.
     """
 
-    level: float = 0.95
+    level: float = 0.95  # the chance to hold the truth
     draws: int = 0
-    seed: int = 0
+    seed: int = 0  # of the resampling
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -53,6 +50,15 @@ class Interval:
         """Return the interval of a value whose error is normal."""
         reach = float(ndtri(0.5 + self.level / 2)) * standard_error
         return value - reach, value + reach
+
+    def around(
+        self, value: float, lists: int, statistic: Callable[[Floats], float], influence: Callable[[], Floats]
+    ) -> tuple[float, float, float]:
+        """Return the standard error and the interval, by ``resampled`` draws or from each list's influence."""
+        if self.draws:
+            return self.resampled(value, statistic, lists)
+        error = spread(influence())
+        return error, *self.normal(value, error)
 
     def resampled(self, value: float, statistic: Callable[[Floats], float], lists: int) -> tuple[float, float, float]:
         """Return the standard error and the interval; ``statistic`` takes how often each list was drawn.

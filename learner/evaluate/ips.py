@@ -1,15 +1,14 @@
-"""Inverse propensity scoring (IPS) of lists, prefixes or positions."""
-
-from __future__ import annotations
+"""Inverse propensity scoring (IPS) of lists, prefixes or positions, and its doubly-robust form for prefixes."""
 
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from learner.evaluate.estimate import ASYMPTOTIC, Estimate, Floats, Interval, Metric
+from learner.evaluate.estimate import ASYMPTOTIC, Estimate, Floats, Interval, Metric, check_metric
 from learner.evaluate.lists import LoggedLists, Policy
-from learner.evaluate.units import Units, added, number
-from learner.evaluate.weighing import ESTIMATED, GIVEN, LOGGED, Target, Weighing
+from learner.evaluate.units import Units, added, answered, cut
+from learner.evaluate.weighing import ESTIMATED, GIVEN, LOGGED, Target, Weighing, checked_logging
 
 Over: TypeAlias = Literal["lists", "positions", "prefixes"]
 NAMES: dict[Over, str] = {"lists": "IPS on sets", "positions": "item-position IPS", "prefixes": "cascade IPS"}
@@ -54,85 +53,93 @@ def ips(
     """
     if over not in NAMES:
         raise ValueError(f"over must be one of {', '.join(NAMES)}; got {over!r}")
-    rewards = trimmed(rewards_of(log, metric), policy.positions)
     if over == "positions" and metric == "set":
         raise ValueError("item-position IPS weighs single positions, so it cannot tell CTR_set; take over='prefixes'")
+    weighing = _prepared(log, policy, over, logging, metric, clip=clip, normalise=normalise)
+    return weighing.estimate(weighing.named(NAMES[over]), metric, interval)
+
+
+def cascade_dr(
+    log: LoggedLists,
+    policy: Policy,
+    *,
+    predicted: ArrayLike,
+    logging: Policy | None = None,
+    metric: Metric = "sum",
+    clip: float | None = None,
+    interval: Interval = ASYMPTOTIC,
+) -> Estimate:
+    """Return what ``policy`` would have earned: a guess, corrected by what the log says where lists begin alike.
+
+    With Q̂ₖ the guess of all that follows from position k on, given the items down to k, and ωₖ the weight of that
+    prefix, a list says Σₖ ωₖ (rₖ − Q̂ₖ) + ωₖ₋₁ E[Q̂ₖ] (Kiyohara et al. 2022). It is right if clicks depend on nothing
+    below and either the chances or the guess are right; a good guess makes it steadier than cascade IPS, which is the
+    guess 0.
+
+    Parameters
+    ----------
+    predicted
+        (m, L) the guessed reward of each row of the policy's own lists, such as ``Browsing(γ, w).rewards``; for the
+        metric ``set`` the chance of the list's first click there. It should not come from the same log.
+    """
+    guess = np.asarray(predicted, dtype=np.float64)
+    if guess.shape != policy.items.shape or not np.isfinite(guess).all():
+        raise ValueError(f"predicted must be finite numbers of shape {policy.items.shape}, got shape {guess.shape}")
+    weighing = _prepared(log, policy, "prefixes", logging, metric, clip=clip, predicted=guess)
+    return weighing.estimate("cascade DR", metric, interval)
+
+
+def _prepared(
+    log: LoggedLists,
+    policy: Policy,
+    over: Over,
+    logging: Policy | None,
+    metric: Metric,
+    *,
+    clip: float | None,
+    normalise: bool = False,
+    predicted: Floats | None = None,
+) -> Weighing:
+    """Return the estimator before the lists are counted."""
+    check_metric(metric)
+    rewards = cut(log.rewards if metric == "sum" else log.first_rewards, policy.positions, 0.0)
     if over == "lists":
         rewards = rewards.sum(axis=1, keepdims=True)
-    units = number(over, log, policy, *([logging] if logging else []), positions=policy.positions)
-    check_contexts(log, units)
-    masses = chances_of(units, 0, policy)
-    target = Target(masses, None, np.ones(units.contexts))
-    given, known, source = logging_chances(log, logging, units, over, policy.positions)
-    weighing = Weighing(
+    units = answered(over, log, policy, logging)
+    masses, said = units.masses(0, policy), None
+    given, known, source = _logging_chances(log, logging, units, over, policy.positions)
+    if predicted is not None:
+        ahead = policy.chances[:, None] * np.cumsum(predicted[:, ::-1], axis=1)[:, ::-1]  # guessed from k on
+        onward = np.hstack([ahead[:, 1:], np.zeros((len(policy), 1))])  # from k + 1 on
+        correction = added(units.shown[0], onward - ahead, units.count)
+        rewards = rewards + np.divide(correction, masses, out=np.zeros(units.count), where=masses > 0)[units.logged]
+        said = added(units.context_of[0], ahead[:, 0], units.contexts + 1)[:-1]
+    target, measures = Target(masses, None, np.ones(units.contexts), said), np.ones(rewards.shape)
+    return Weighing(
         rewards,
-        np.ones(rewards.shape),
+        measures,
         units,
         lambda *_: target,
         logging=given,
         logged_masses=known,
         clip=clip,
         normalise=normalise,
+        propensities=source,
     )
-    name = NAMES[over] + (", self-normalised" if normalise else "") + (f", clipped at {clip:g}" if clip else "")
-    return weighing.estimate(estimator=name, metric=metric, interval=interval, propensities=source)
 
 
-def logging_chances(
+def _logging_chances(
     log: LoggedLists, logging: Policy | None, units: Units, over: Over, positions: int
 ) -> tuple[Floats | None, Floats | None, str]:
     """Return π of the logged rows and of all units as far as they are known, and where they come from."""
     if logging is not None:
-        known = chances_of(units, 1, logging)
+        known = units.masses(1, logging)
         return checked_logging(known[units.logged], log), known, GIVEN
     logged = log.position_chances if over == "positions" else log.chances
     if logged is None:
         return None, None, ESTIMATED
-    logged = trimmed(logged, positions, 1.0)
+    logged = cut(logged, positions, 1.0)
     if over == "positions":
         return logged, None, LOGGED
     prefixes = np.asarray(np.cumprod(logged, axis=1), dtype=np.float64)
     return prefixes if over == "prefixes" else prefixes[:, -1:], None, LOGGED
-
-
-def rewards_of(log: LoggedLists, metric: Metric) -> Floats:
-    """Return the rewards that a metric adds up: all of them, or 1 for a list's first."""
-    check_metric(metric)
-    return log.rewards if metric == "sum" else log.first_rewards
-
-
-def check_metric(metric: Metric) -> None:
-    """Refuse what is no metric."""
-    if metric not in ("sum", "set"):
-        raise ValueError(f"metric must be 'sum' or 'set', got {metric!r}")
-
-
-def chances_of(units: Units, which: int, policy: Policy) -> Floats:
-    """Return the chance of each unit under the policy with that number."""
-    shown = units.shown[which]
-    return added(shown, np.broadcast_to(policy.chances[:, None], shown.shape), units.count)
-
-
-def check_contexts(log: LoggedLists, units: Units) -> None:
-    """Refuse a policy that is silent in a context that was logged."""
-    for context_of in units.context_of:
-        known = np.zeros(units.contexts + 1, dtype=np.bool_)
-        known[context_of] = True
-        if not known[:-1].all():
-            at = int(np.argmin(known[units.context]))
-            raise ValueError(f"list {at} was logged in context {log.contexts[at]}, for which a policy has no list")
-
-
-def checked_logging(chances: Floats, log: LoggedLists) -> Floats:
-    """Return π of the logged rows, none of which can be 0."""
-    if np.any(impossible := chances <= 0):
-        at = int(np.argwhere(impossible)[0][0])
-        raise ValueError(f"list {at}, {log.items[at].tolist()}, was logged, but the logging policy never shows it so")
-    return chances
-
-
-def trimmed(rows: Floats, positions: int, beyond: float = 0.0) -> Floats:
-    """Return rows of exactly ``positions`` columns, shorter ones filled up with ``beyond``."""
-    if rows.shape[1] >= positions:
-        return rows[:, :positions]
-    return np.pad(rows, ((0, 0), (0, positions - rows.shape[1])), constant_values=beyond)

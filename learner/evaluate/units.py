@@ -3,18 +3,15 @@
 A log and a policy are numbered together, so that equal numbers mean the same thing in the same context.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.evaluate.lists import LoggedLists, Policy
+from learner.evaluate.lists import BEYOND_END, Floats, Ints, LoggedLists, Policy
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Number = TypeVar("Number", bound=np.generic)
 Unit: TypeAlias = Literal["lists", "prefixes", "positions", "items"]
 
 
@@ -29,28 +26,71 @@ class Units:
     count: int
     contexts: int  # that were logged; a policy may know others, with higher numbers
 
+    def masses(self, which: int, policy: Policy, seen: Floats | float = 1.0) -> Floats:
+        """Return the chance of each unit under the policy with that number, times the chance that its row is seen."""
+        shown = self.shown[which]
+        return added(shown, np.broadcast_to(policy.chances[:, None] * seen, shown.shape), self.count)
 
-def number(kind: Unit, log: LoggedLists, *policies: Policy, positions: int) -> Units:
-    """Return the units of ``kind``; but for items, which count wherever they stand, lists are cut to ``positions``."""
-    blocks = [log.items, *(policy.items for policy in policies)]
-    if kind != "items":
-        blocks = [_cut(block, positions) for block in blocks]
-    lengths = [len(block) for block in blocks]
-    ends = np.cumsum(lengths)[:-1]
+
+def number(kind: Unit, log: LoggedLists, policy: Policy, logging: Policy | None = None) -> Units:
+    """Return the units of ``kind``; but for items, which count wherever they stand, lists are cut to the policy's."""
+    every: list[LoggedLists | Policy] = [log, policy, *([logging] if logging else [])]
+    blocks = [lists.items if kind == "items" else cut(lists.items, policy.positions, BEYOND_END) for lists in every]
+    ends = np.cumsum([len(block) for block in blocks])[:-1]
     names = np.unique(log.contexts)
-    everywhere = np.concatenate([log.contexts, *(policy.contexts for policy in policies)])
-    place = np.searchsorted(names, everywhere)
-    known = place < len(names)
-    known[known] = names[place[known]] == everywhere[known]
-    place[~known] = len(names)  # contexts that were not logged are never weighed: one number does for all
+    contexts = context_numbers(names, np.concatenate([lists.contexts for lists in every]))
     columns = max(block.shape[1] for block in blocks)
-    rows = np.vstack([_cut(block, columns) for block in blocks])
-    coded, count = _codes(kind, place, rows)
-    parts = [part[:, : block.shape[1]] for part, block in zip(np.split(coded, ends), blocks, strict=True)]
-    if kind == "lists":
-        parts = [part[:, -1:] for part in np.split(coded, ends)]
-    context, *context_of = np.split(place, ends)
+    coded, count = _codes(kind, contexts, np.vstack([cut(block, columns, BEYOND_END) for block in blocks]))
+    parts = [
+        part[:, -1:] if kind == "lists" else part[:, : block.shape[1]]
+        for part, block in zip(np.split(coded, ends), blocks, strict=True)
+    ]
+    context, *context_of = np.split(contexts, ends)
     return Units(parts[0], parts[1:], context, context_of, count, len(names))
+
+
+def answered(kind: Unit, log: LoggedLists, policy: Policy, logging: Policy | None) -> Units:
+    """Return the units of ``kind``, or refuse a policy that is silent in a context that was logged."""
+    units = number(kind, log, policy, logging)
+    for context_of in units.context_of:
+        known = np.zeros(units.contexts + 1, dtype=np.bool_)
+        known[context_of] = True
+        if not known[:-1].all():
+            at = int(np.argmin(known[units.context]))
+            raise ValueError(f"list {at} was logged in context {log.contexts[at]}, for which a policy has no list")
+    return units
+
+
+def support(log: LoggedLists, policy: Policy, over: Unit) -> Floats:
+    """Return, for each logged list, the share of what the policy shows in its context that was ever logged there.
+
+    >>> log = LoggedLists.of([[1, 2], [1, 2], [5, 6]], [[0, 0], [0, 0], [0, 0]], contexts=[0, 0, 1])
+    >>> support(log, Policy.of([[2, 1], [5, 7]]), "items")
+    array([1. , 1. , 0.5])
+    """
+    units = number(over, log, policy)
+    logged = np.zeros(units.count, dtype=np.bool_)
+    logged[units.logged] = True
+    shown, context = units.shown[0], units.context_of[0]
+    mass = np.broadcast_to(policy.chances[:, None], shown.shape)
+    if over == "items":
+        mass = mass * (policy.items != BEYOND_END)
+    whole, met = (
+        added(context, np.asarray(part.sum(axis=1)), units.contexts + 1) for part in (mass, mass * logged[shown])
+    )
+    return np.divide(met, whole, out=np.zeros(whole.shape), where=whole > 0)[units.context]
+
+
+def context_numbers(logged: Ints, contexts: Ints) -> Ints:
+    """Return the index of each context among those logged, which ascend; contexts that were not logged share the next.
+
+    >>> context_numbers(np.array([3, 7]), np.array([7, 5, 3, 9]))
+    array([1, 2, 0, 2])
+    """
+    number = np.searchsorted(logged, contexts)
+    known = number < len(logged)
+    known[known] = logged[number[known]] == contexts[known]
+    return np.where(known, number, len(logged))
 
 
 def added(by: Ints, values: Floats, groups: int) -> Floats:
@@ -86,13 +126,13 @@ def joint(first: Ints, *others: Ints) -> Ints:
     """
     code = np.unique(first, return_inverse=True)[1]
     for other in others:
-        values, place = np.unique(other, return_inverse=True)
-        code = np.unique(code * len(values) + place, return_inverse=True)[1]
+        values, index = np.unique(other, return_inverse=True)
+        code = np.unique(code * len(values) + index, return_inverse=True)[1]
     return np.asarray(code, dtype=np.int64)
 
 
-def _cut(items: Ints, positions: int) -> Ints:
-    """Return lists of exactly ``positions`` columns, shorter ones filled up with −1."""
-    if items.shape[1] >= positions:
-        return items[:, :positions]
-    return np.pad(items, ((0, 0), (0, positions - items.shape[1])), constant_values=-1)
+def cut(rows: NDArray[Number], columns: int, beyond: float) -> NDArray[Number]:
+    """Return rows of exactly so many columns, shorter ones filled up with ``beyond``."""
+    if rows.shape[1] >= columns:
+        return rows[:, :columns]
+    return np.pad(rows, ((0, 0), (0, columns - rows.shape[1])), constant_values=beyond)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learner.evaluate.estimate import Estimate, Floats, Interval, Metric, NoSupport, effective_lists, spread
+from learner.evaluate.lists import LoggedLists
 from learner.evaluate.units import Units, added
 
 GIVEN, LOGGED = "given", "from the log"
@@ -34,69 +35,55 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """An estimator before the lists are counted.
+    """An estimator before the lists are counted."""
 
-    Parameters
-    ----------
-    rewards, measures
-        (n, columns); a measure is what a row adds to its unit's logged mass, 0 beyond a list's end.
-    units
-        The numbers of the rows' units.
-    target
-        Gives Φ from how often a unit is clicked and what it earns, both per measure, for estimators whose Φ depends on
-        these.
-    clicks
-        (n, columns) 1 for a click; None if Φ does not depend on clicks.
-    logging
-        (n, columns) π(u) of each row; None to estimate it.
-    logged_masses
-        π(u) of all units, if known.
-    clip
-        The largest weight.
-    normalise
-        Divide by the mean weight, and multiply with what it should be: biased, but steadier.
-    pooled
-        Normalise all columns together, since a unit may stand in any.
-    """
-
-    rewards: Floats
-    measures: Floats
-    units: Units
-    target: Callable[[Floats, Floats], Target]
-    clicks: Floats | None = None
-    logging: Floats | None = None
-    logged_masses: Floats | None = None
-    clip: float | None = None
-    normalise: bool = False
-    pooled: bool = False
+    rewards: Floats  # (n, columns)
+    measures: Floats  # (n, columns) what a row adds to its unit's logged mass, 0 beyond a list's end
+    units: Units  # of the rows
+    target: Callable[[Floats, Floats], Target]  # Φ from how often a unit is clicked and what it earns, per measure
+    clicks: Floats | None = None  # (n, columns) 1 for a click; None if Φ does not depend on clicks
+    logging: Floats | None = None  # (n, columns) π(u) of each row; None to estimate it
+    logged_masses: Floats | None = None  # π(u) of all units, if known
+    clip: float | None = None  # the largest weight
+    normalise: bool = False  # divide by the mean weight, multiply with what it should be: biased, but steadier
+    pooled: bool = False  # normalise all columns together, since a unit may stand in any
+    propensities: str = ESTIMATED  # where π's chances come from
 
     def __post_init__(self) -> None:
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be a weight above 0, or None, got {self.clip}")
 
-    def estimate(self, *, estimator: str, metric: Metric, interval: Interval, propensities: str) -> Estimate:
+    def named(self, name: str) -> str:
+        """Return an estimator's name with what is done to its weights."""
+        return name + ", self-normalised" * self.normalise + (f", clipped at {self.clip:g}" if self.clip else "")
+
+    def estimate(self, estimator: str, metric: Metric, interval: Interval) -> Estimate:
         """Return the value with its interval and what is known of the weights."""
         lists = len(self.rewards)
         solved = self._solve(np.ones(lists))
         unsupported = self._unsupported(solved)
         if unsupported >= 1.0 - 1e-12:
             raise NoSupport(f"the log shows nothing of what the policy shows, in {estimator}'s terms: no estimate")
-        if interval.draws:
-            error, low, high = interval.resampled(solved.value, lambda counts: self._solve(counts).value, lists)
-        else:
-            error = spread(self._influence(solved))
-            low, high = interval.normal(solved.value, error)
+        error, low, high = interval.around(
+            solved.value, lists, lambda counts: self._solve(counts).value, lambda: self._influence(solved)
+        )
         rows = self.measures > 0
-        effective = effective_lists(solved.weights, rows)
-        per_unit = self._lists_per_unit(solved)
+        effective, per_unit = effective_lists(solved.weights, rows), self._lists_per_unit(solved)
         return Estimate(
-            *(estimator, metric, solved.value, error, low, high, interval, lists),
+            estimator=estimator,
+            metric=metric,
+            value=solved.value,
+            standard_error=error,
+            low=low,
+            high=high,
+            interval=interval,
+            lists=lists,
             effective_lists=effective,
             largest_weight=float(solved.weights.max()),
             clipped=float(np.count_nonzero(solved.clipped) / np.count_nonzero(rows)),
             unsupported=unsupported,
             lists_per_unit=per_unit,
-            propensities=propensities,
+            propensities=self.propensities,
             warnings=doubts(lists, effective, per_unit if self.logging is None else np.inf),
         )
 
@@ -137,7 +124,20 @@ class Weighing:
         share = np.divide(expected, met, out=np.zeros(met.shape), where=met > 0) if self.normalise else np.ones(1)
         besides = 0.0 if target.offset is None else float(lists @ target.offset / total)
         value = float(np.sum(gain * share)) + besides
-        return Solved(value, weights, clipped, ratio, rate, clicked, gain, met, expected, lists, mass, target)
+        return Solved(
+            value=value,
+            weights=weights,
+            clipped=clipped,
+            ratio=ratio,
+            rate=rate,
+            click_rate=clicked,
+            gain=gain,
+            met=met,
+            expected=expected,
+            lists=lists,
+            mass=mass,
+            target=target,
+        )
 
     def _columns(self, rows: Floats) -> Floats:
         return rows.sum(axis=1, keepdims=True) if self.pooled else rows
@@ -227,6 +227,14 @@ class Solved:
     lists: Floats  # in each context
     mass: Floats  # of each unit, in the log
     target: Target
+
+
+def checked_logging(chances: Floats, log: LoggedLists) -> Floats:
+    """Return π of the logged rows, none of which can be 0."""
+    if np.any(impossible := chances <= 0):
+        at = int(np.argwhere(impossible)[0][0])
+        raise ValueError(f"list {at}, {log.items[at].tolist()}, was logged, but the logging policy never shows it so")
+    return chances
 
 
 def doubts(lists: int, effective: float, lists_per_unit: float) -> tuple[str, ...]:

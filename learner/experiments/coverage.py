@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from learner.evaluate import Browsing, Estimate, Guess, Interval, LoggedLists, Policy, ips, ubm_dr, ubm_ips
+from learner.evaluate.estimate import Metric
 from learner.simulate import answer, browsing_table
 
 Floats = NDArray[np.float64]
@@ -46,22 +48,22 @@ class Coverage:
 
     lists: int
     reward: str
-    found: Mapping[str, Measured]
+    estimators: Mapping[str, Measured]
 
     @classmethod
     def measured(cls, lists: int, reward: str, replications: int) -> Coverage:
         """Return what ``replications`` logs say."""
         world = KnownWorld.of(max(LISTS // lists, 1), REWARDS[reward])
         random = np.random.default_rng([lists, sorted(REWARDS).index(reward)])
+        truths: dict[Metric, float] = {"sum": world.truth("sum"), "set": world.truth("set")}
         told: dict[str, list[tuple[float, bool, bool]]] = {}
         for replication in range(replications):
             log = world.log(random)
-            for name, (estimate, truth) in world.estimators(
-                log, slow=lists > SPARSE or replication % SLOW == 0
-            ).items():
-                found = estimate()
-                inside = found.low <= truth <= found.high
-                told.setdefault(name, []).append((found.value / truth - 1, inside, bool(found.warnings)))
+            estimates = world.estimates(log, slow=lists > SPARSE or replication % SLOW == 0)
+            for name, estimate in estimates.items():
+                truth = truths[estimate.metric]
+                inside = estimate.low <= truth <= estimate.high
+                told.setdefault(name, []).append((estimate.value / truth - 1, inside, bool(estimate.warnings)))
         return cls(lists, reward, {name: _summed(rows) for name, rows in told.items()})
 
 
@@ -89,21 +91,19 @@ class KnownWorld:
         lists = np.array(list(permutations(range(ITEMS), POSITIONS)))
         gamma = np.random.default_rng(0).uniform(0.05, 0.7, (contexts, ITEMS))
         old = _one_by_one(lists, np.tile(0.16 * np.arange(ITEMS), (contexts, 1)))
-        where, shown = np.repeat(np.arange(contexts), len(lists)), np.tile(lists, (contexts, 1))
         new = _one_by_one(lists, 3 * gamma)
         likely = np.argsort(-new, axis=1)[:, :LIKELY]
         chosen = np.take_along_axis(new, likely, axis=1)
         chosen /= chosen.sum(axis=1, keepdims=True)
         target = Policy.of(lists[likely.ravel()], np.repeat(np.arange(contexts), LIKELY), chosen.ravel())
-        logging = Policy.of(shown, where, old.ravel())
+        logging = Policy.of(np.tile(lists, (contexts, 1)), np.repeat(np.arange(contexts), len(lists)), old.ravel())
         return cls(gamma, np.array(worth), browsing_table(POSITIONS), old, logging, target)
 
-    def truth(self, *, sets: bool = False) -> float:
+    def truth(self, metric: Metric) -> float:
         """Return what the new policy earns per list, or the share of its lists with a click."""
         gamma = self.gamma[self.target.contexts[:, None], self.target.items]
-        users = Browsing(gamma, self.table, None if sets else gamma * self.worth[self.target.items])
-        rewards = users.first_rewards if sets else users.rewards
-        return float(self.target.chances @ rewards.sum(axis=1) / len(self.gamma))
+        users = Browsing(gamma, self.table, gamma * self.worth[self.target.items] if metric == "sum" else None, metric)
+        return float(self.target.chances @ users.rewards.sum(axis=1) / len(self.gamma))
 
     def log(self, random: np.random.Generator) -> LoggedLists:
         """Return lists of the old policy, each in a random context."""
@@ -114,28 +114,20 @@ class KnownWorld:
         clicks = answer(self.gamma[context[:, None], shown], self.table, random).clicks
         return LoggedLists.of(shown, clicks * self.worth[shown], context)
 
-    def estimators(self, log: LoggedLists, *, slow: bool) -> dict[str, tuple[Callable[[], Estimate], float]]:
-        """Return the estimators of a log, each with its truth."""
-        table = self.table
-        whole, sets = self.truth(), self.truth(sets=True)
+    def estimates(self, log: LoggedLists, *, slow: bool) -> dict[str, Estimate]:
+        """Return what the estimators say of a log."""
         guess = Guess.from_log(log, self.table)
-        found: dict[str, tuple[Callable[[], Estimate], float]] = {
-            "UBM-IPS": (lambda: ubm_ips(log, self.target, examination=table), whole),
-            "UBM-IPS, CTR_set": (lambda: ubm_ips(log, self.target, metric="set", examination=table), sets),
-            "UBM-DR": (lambda: ubm_dr(log, self.target, guess=guess, examination=table), whole),
+        ubm = partial(ubm_ips, log, self.target, examination=self.table)
+        made = {
+            "UBM-IPS": ubm(),
+            "UBM-IPS, CTR_set": ubm(metric="set"),
+            "UBM-DR": ubm_dr(log, self.target, guess=guess, examination=self.table),
         }
         if slow:
-            interval = Interval(draws=DRAWS)
-            found["UBM-IPS, bootstrap"] = (
-                lambda: ubm_ips(log, self.target, interval=interval, examination=table),
-                whole,
-            )
-            found["lists, π known"] = (lambda: ips(log, self.target, logging=self.logging), whole)
-            found["prefixes, π known"] = (
-                lambda: ips(log, self.target, over="prefixes", logging=self.logging),
-                whole,
-            )
-        return found
+            made["UBM-IPS, bootstrap"] = ubm(interval=Interval(draws=DRAWS))
+            made["lists, π known"] = ips(log, self.target, logging=self.logging)
+            made["prefixes, π known"] = ips(log, self.target, over="prefixes", logging=self.logging)
+        return made
 
 
 def _one_by_one(lists: NDArray[np.int64], scores: Floats) -> Floats:

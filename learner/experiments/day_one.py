@@ -10,19 +10,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.bandits import Bandit, C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb, TheoremWarning, UbmLinUcb
+from learner.bandits import Bandit, C2Ucb, CmLinUcb, DcmLinUcb, PbmUcb, UbmLinUcb
 from learner.click_models import PBM, UBM
 from learner.evaluate import LoggedLists, Policy, ubm_ips
+from learner.experiments.arena import pick
 from learner.experiments.shop import shop_table
 from learner.experiments.summary import Mean
-from learner.experiments.visits import pick
 from learner.samples import Samples
-from learner.simulate import World, answer, expected_clicks, unit
+from learner.simulate import World, unit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,6 +33,8 @@ PART = 2000  # lists made at once
 WRONG_NOISE, WRONG_FACTOR = 0.5, 0.3
 DRIFT = 0.5  # of the taste that was another one when the log began
 
+Browsers = Literal["ubm", "pbm", "cm", "dcm"]
+OTHER_USERS: tuple[Browsers, ...] = ("pbm", "cm", "dcm")
 LEARNERS = ("c2ucb", "pbm-ucb", "cm-linucb", "dcm-linucb", "ubm, w known", "ubm, w fitted")
 
 
@@ -59,67 +62,61 @@ class DayOne:
     size: int = 12
     lists: int = 20_000
     served: int = 4000  # lists that a learned θ is judged on, the same for all
-    users: Literal["ubm", "pbm", "cm", "dcm"] = "ubm"
+    users: Browsers = "ubm"
     constant: bool = True  # whether a context has a constant feature
-    personal: float = (
-        0.0  # how much of a user's own, shared by all of a visit's candidates, is mixed into their features
-    )
+    personal: float = 0.0  # how much of a user's own, shared by all candidates of a visit, is in their features
     drifting: bool = False  # whether taste was another one, half of it, when the log began
 
-    def play(
-        self, seed: int, *, wrong: bool = False, tables: Callable[[OldLog], Mapping[str, Floats]] | None = None
-    ) -> dict[str, ServedLists]:
-        """Return what each learner earns per list after learning from the old ranker's log.
-
-        ``tables`` may make more tables to weigh by out of that log, each with a name.
-        """
+    def play(self, seed: int, *, wrong: bool = False) -> dict[str, ServedLists]:
+        """Return what each learner earns per list after learning from the old ranker's log."""
         random = np.random.default_rng([seed, 0])
-        examination, stays = self._browsing()
-        spread = 0.95 * min(self.mean, 1 - self.mean)
-        world = World.random(
-            random,
-            dim=DIM,
-            examination=examination,
-            items=ITEMS,
-            candidates=CANDIDATES,
-            mean=self.mean,
-            spread=spread,
-            personal=self.personal,
-        )
-        taste = unit(world.users.taste[1:])
+        world = self._world(random)
+        users, examination = world.users, world.users.examination
+        taste = unit(users.taste[1:])
         away = random.normal(size=DIM - 1)
         away = unit(away - (away @ taste) * taste)
         old = self.likeness * taste + np.sqrt(1 - self.likeness**2) * away
-        log = self._log(world, old, stays, np.random.default_rng([seed, 1]), self.lists)
-        later = replace(self, drifting=False)._log(world, old, stays, np.random.default_rng([seed, 4]), self.served)
-        served = world.visits(np.random.default_rng([seed, 2]), self.served)
-        found = {}
-        models = self._models(log, examination, seed, wrong=wrong)
-        for name, table in (tables(log) if tables else {}).items():
-            models[name] = UbmLinUcb(log.contexts.shape[2], examination=table, alpha=0.0)
-            models[name].learn(Samples.from_clicks(log.contexts, log.clicks, log.items))
+        log = self._log(world, old, np.random.default_rng([seed, 1]), self.lists)
+        later = replace(self, drifting=False)._log(world, old, np.random.default_rng([seed, 4]), self.served)
+        items, contexts = world.visits(np.random.default_rng([seed, 2]), self.served)
+        models = self.taught(log, examination, seed, wrong=wrong)
+
+        def outcome(scores: Floats, near: float, judged: float = np.nan) -> ServedLists:
+            shown = pick(np.argsort(-scores, axis=1, kind="stable")[:, : self.size], contexts)
+            clicks, clicked = users.expected_clicks(shown).mean(), users.expected_reward(shown).mean()
+            return ServedLists(float(clicks), float(clicked), near, judged)
+
+        served = {}
         for name, model in models.items():
             theta = None if isinstance(model, PbmUcb) else model.theta[1:] if self.constant else model.theta
             near = np.nan if theta is None or not theta.any() else float(unit(theta) @ taste)
-            scores = _scores(model, *served, constant=self.constant)
-            judged = judged_by_log(model, later, examination)
-            found[name] = self._outcome(scores, served[1], world, stays, near, judged)
-        truth = served[1][..., 1:] @ taste
-        found["oracle"] = self._outcome(truth, served[1], world, stays, 1.0, np.nan)
-        found["old ranker"] = self._outcome(served[1][..., 1:] @ old, served[1], world, stays, self.likeness, np.nan)
-        return found
+            scores = _scores(model, items, contexts if self.constant else contexts[..., 1:])
+            served[name] = outcome(scores, near, judged_by_log(model, later, examination))
+        served["oracle"] = outcome(contexts[..., 1:] @ taste, 1.0)
+        served["old ranker"] = outcome(contexts[..., 1:] @ old, self.likeness)
+        return served
 
-    def _browsing(self) -> tuple[Floats, Floats | None]:
-        table = TABLES[self.table]()[: self.size, : self.size]
+    def _world(self, random: np.random.Generator) -> World:
+        table, stays = TABLES[self.table]()[: self.size, : self.size], None
         if self.users == "pbm":
-            return np.tril(np.broadcast_to(table[:, :1], table.shape)), None
-        if self.users == "cm":
-            return np.eye(1, self.size)[[0] * self.size], None
-        if self.users == "dcm":
-            return np.tri(self.size), np.linspace(0.7, 0.3, self.size)
-        return table, None
+            table = np.tril(np.broadcast_to(table[:, :1], table.shape))
+        elif self.users == "cm":
+            table = np.eye(1, self.size)[[0] * self.size]
+        elif self.users == "dcm":
+            table, stays = np.tri(self.size), np.linspace(0.7, 0.3, self.size)
+        return World.random(
+            random,
+            dim=DIM,
+            examination=table,
+            continuation=stays,
+            items=ITEMS,
+            candidates=CANDIDATES,
+            mean=self.mean,
+            spread=0.95 * min(self.mean, 1 - self.mean),
+            personal=self.personal,
+        )
 
-    def _log(self, world: World, old: Floats, stays: Floats | None, random: np.random.Generator, lists: int) -> OldLog:
+    def _log(self, world: World, old: Floats, random: np.random.Generator, lists: int) -> OldLog:
         parts = []
         taste = world.users.taste
         other = np.concatenate([taste[:1], np.roll(taste[1:], 1)])
@@ -132,16 +129,15 @@ class DayOne:
                 scores = scores + random.gumbel(scale=self.noise, size=scores.shape)
             rows = np.argsort(-scores, axis=1)[:, : self.size]
             shown = pick(rows, contexts)
-            clicks = answer(users.attractiveness(shown), users.examination, random, stays).clicks
+            clicks = users.browse(shown, random)
             parts.append((pick(rows, items), shown if self.constant else shown[..., 1:], clicks))
-        items, contexts, clicks = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return OldLog(items, contexts, clicks)
+        return OldLog(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def _models(self, log: OldLog, examination: Floats, seed: int, *, wrong: bool) -> dict[str, Bandit]:
+    def taught(self, log: OldLog, examination: Floats, seed: int, *, wrong: bool) -> dict[str, Bandit]:
+        """Return the learners that have learned from the log."""
         dim, size = log.contexts.shape[2], self.size
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of cells that no list reached, and of the theorem
-            warnings.simplefilter("ignore", TheoremWarning)
             fitted = UBM(prior="empirical").fit(log.items, log.clicks).examination
             positions = PBM(prior="empirical").fit(log.items, log.clicks).examination
 
@@ -165,16 +161,6 @@ class DayOne:
             model.learn(samples)
         return models
 
-    def _outcome(
-        self, scores: Floats, contexts: Floats, world: World, stays: Floats | None, near: float, judged: float
-    ) -> ServedLists:
-        rows = np.argsort(-scores, axis=1, kind="stable")[:, : self.size]
-        gamma = world.users.attractiveness(pick(rows, contexts))
-        table = world.users.examination
-        clicks = expected_clicks(gamma, table, stays).sum(axis=1).mean()
-        clicked = 1 - np.prod(1 - table[:, 0] * gamma, axis=1)  # stays matters only after a first click
-        return ServedLists(float(clicks), float(clicked.mean()), near, judged)
-
 
 @dataclass(frozen=True, slots=True)
 class OldLog:
@@ -197,16 +183,15 @@ class ServedLists:
 
 def judged_by_log(model: Bandit, log: OldLog, examination: Floats) -> float:
     """Return what UBM-IPS says when a model reorders each record of a log, as the paper judges."""
-    rows = np.argsort(-_scores(model, log.items, log.contexts, constant=True), axis=1, kind="stable")
+    rows = np.argsort(-_scores(model, log.items, log.contexts), axis=1, kind="stable")
     own = np.arange(len(log.items))
     logged = LoggedLists.of(log.items, log.clicks, own)
     return ubm_ips(logged, Policy.of(pick(rows, log.items), own), examination=examination).value
 
 
-def _scores(model: Bandit, items: Ints, contexts: Floats, *, constant: bool) -> Floats:
-    n, m, _ = contexts.shape
-    x = contexts if constant else contexts[..., 1:]
-    return model.predict(x.reshape(n * m, -1), items=items.reshape(n * m)).reshape(n, m)
+def _scores(model: Bandit, items: Ints, contexts: Floats) -> Floats:
+    n, m, d = contexts.shape
+    return model.predict(contexts.reshape(n * m, d), items=items.reshape(n * m)).reshape(n, m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +204,11 @@ class LearnerStanding:
     likeness: float
 
 
-def standings(played: Sequence[Mapping[str, ServedLists]], baseline: str = "c2ucb") -> dict[str, LearnerStanding]:
-    """Return each learner's lift over the baseline, seed by seed the same users and the same luck."""
+def standings(played: Sequence[Mapping[str, ServedLists]]) -> dict[str, LearnerStanding]:
+    """Return each learner's lift over C²UCB, seed by seed the same users and the same luck."""
 
     def lift(name: str, what: str) -> Mean:
-        return Mean.of([getattr(each[name], what) / getattr(each[baseline], what) - 1 for each in played])
+        return Mean.of([getattr(each[name], what) / getattr(each["c2ucb"], what) - 1 for each in played])
 
     return {
         name: LearnerStanding(
@@ -234,3 +219,30 @@ def standings(played: Sequence[Mapping[str, ServedLists]], baseline: str = "c2uc
         )
         for name in played[0]
     }
+
+
+def cases() -> dict[tuple[str, str], DayOne]:
+    """Return the rows of the experiment, by the block that a row stands in and its name there."""
+    tables = ("Taobao-shaped", "0.95/k")
+    rankers = {"opposed (cos −0.5)": -0.5, "orthogonal": 0.0, "half right (cos 0.5)": 0.5, "good (cos 0.9)": 0.9}
+    rows = {
+        (f"w {table}, γ about 0.06", name): DayOne(table=table, likeness=likeness)
+        for table in tables
+        for name, likeness in rankers.items()
+    }
+    rows["w Taobao-shaped, γ about 0.3", "orthogonal"] = DayOne(mean=0.3)
+    for noise, table in product((0.1, 0.3, 1.0), tables):
+        rows["a random old ranker", f"w {table}, noise {noise:g}"] = DayOne(table=table, noise=noise)
+    for size in (3, 6, 9, 12):
+        rows["lists of K", f"K = {size}"] = DayOne(table="0.95/k", size=size)
+    for lists in (1000, 5000, 20_000):
+        rows["a log of n lists", f"n = {lists:,}"] = DayOne(lists=lists)
+    rows["features", "without a constant"] = DayOne(constant=False)
+    for users in OTHER_USERS:
+        rows["clicks by other models", f"{users.upper()} users"] = DayOne(users=users)
+    for table in tables:
+        rows["a drifting taste", f"w {table}"] = DayOne(table=table, drifting=True)
+    for personal, table in product((0.35, 0.7, 1.0), tables):
+        name = f"w {table}, the user's part {personal:g} of the item's"
+        rows["features that tell of the user too", name] = DayOne(table=table, personal=personal)
+    return rows

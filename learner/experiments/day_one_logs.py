@@ -7,7 +7,7 @@ There are no features, so each pair of query and item is one, and every learner'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,15 @@ Ints = NDArray[np.int64]
 RIDGE = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(NamedTuple):
     """Result pages: numbers of (query, item) pairs in the order shown, clicks, and the query of each page."""
 
     pairs: Ints  # (n, K)
     clicks: Floats  # (n, K)
     queries: Ints  # (n,)
 
-    def drawn(self, random: np.random.Generator) -> Pages:
-        """Return as many pages, drawn with replacement."""
-        rows = random.integers(len(self.pairs), size=len(self.pairs))
+    def at(self, rows: Ints) -> Pages:
+        """Return these pages."""
         return Pages(self.pairs[rows], self.clicks[rows], self.queries[rows])
 
 
@@ -48,12 +46,12 @@ def learned(pages: Pages, table: Floats, pairs: int) -> dict[str, Floats]:
         "dcm-linucb": (here_or_below | ~here_or_below[:, :1]) * 1.0,
         "ubm, w fitted": seen,
     }
-    found = {}
+    estimates = {}
     for name, weight in weights.items():
         gram = np.bincount(pages.pairs.ravel(), (weight**2).ravel(), pairs)
         response = np.bincount(pages.pairs.ravel(), (weight * pages.clicks).ravel(), pairs)
-        found[name] = np.asarray(response / (RIDGE + gram))
-    return found
+        estimates[name] = np.asarray(response / (RIDGE + gram))
+    return estimates
 
 
 def reordered(pages: Pages, estimate: Floats) -> Ints:
@@ -66,24 +64,23 @@ def play(train: Pages, judged: Pages, *, seed: int) -> dict[str, float]:
     """Return the CTR_sum that each learner's order earns on the judged pages, both logs drawn anew (bootstrap)."""
     random = np.random.default_rng(seed)
     pairs = int(max(train.pairs.max(), judged.pairs.max())) + 1
-    train, judged = train.drawn(random), judged.drawn(random)
+    train, judged = (pages.at(random.integers(len(pages.pairs), size=len(pages.pairs))) for pages in (train, judged))
     table = UBM(prior="empirical").fit(train.pairs, train.clicks).examination
     table = np.minimum(table / table[0, 0], 1.0)
     shown = np.column_stack([judged.queries, np.sort(judged.pairs, axis=1)])
     _, first, context = np.unique(shown, axis=0, return_index=True, return_inverse=True)
     log = LoggedLists.of(judged.pairs, judged.clicks, context.reshape(-1))
-    pages = Pages(judged.pairs[first], judged.clicks[first], judged.queries[first])
     estimates = {"old ranker": np.zeros(pairs), **learned(train, table, pairs)}
     return {
-        name: ubm_ips(log, Policy.of(reordered(pages, estimate)), examination=table).value
+        name: ubm_ips(log, Policy.of(reordered(judged.at(first), estimate)), examination=table).value
         for name, estimate in estimates.items()
     }
 
 
-def lifts(played: Sequence[Mapping[str, float]], baseline: str = "c2ucb") -> dict[str, Mean]:
-    """Return each learner's lift over the baseline, with the half-width of its 95% bootstrap interval."""
-    found = {}
+def lifts(played: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
+    """Return each learner's lift over C²UCB, with the half-width of its 95% bootstrap interval."""
+    by_learner = {}
     for name in played[0]:
-        values = np.array([each[name] / each[baseline] - 1 for each in played])
-        found[name] = Mean(float(values.mean()), float(1.96 * values.std(ddof=1)) if len(values) > 1 else None)
-    return found
+        values = np.array([each[name] / each["c2ucb"] - 1 for each in played])
+        by_learner[name] = Mean(float(values.mean()), float(1.96 * values.std(ddof=1)) if len(values) > 1 else None)
+    return by_learner

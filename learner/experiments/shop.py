@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.simulate.browse import answer
-from learner.simulate.world import distinct, unit
+from learner.simulate import answer, distinct, unit
 
 Floats = NDArray[np.float64]
 
@@ -98,14 +97,6 @@ class Record:
     items: NDArray[np.int64]  # (n, m)
     attractiveness: Floats  # (n, m)
     clicks: Floats  # (n, m), as the shop's own random order earned them
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def contexts(self, shop: Shop) -> NDArray[np.float32]:
-        """Return the raw contexts (n, m, 56)."""
-        users = np.broadcast_to(self.user_features[:, None], (*self.items.shape, USER_COLUMNS))
-        return np.concatenate([users, shop.item_features[self.items]], axis=2)
 
 
 def visits(

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit  # a quantile of Student's t; scipy.stats takes half a second to import
 
 from learner.experiments.arena import Earned
 from learner.experiments.policies import Entry
@@ -39,11 +39,30 @@ class Mean:
         >>> Mean.of([1.0, 2.0, 3.0]).half.__round__(3)
         2.484
         """
-        found = np.asarray(values, dtype=np.float64)
-        if len(found) < 2:
-            return cls(float(found.mean()), None)
-        half = float(student.ppf(0.975, len(found) - 1)) * float(found.std(ddof=1)) / sqrt(len(found))
-        return cls(float(found.mean()), half)
+        by_seed = np.asarray(values, dtype=np.float64)
+        if len(by_seed) < 2:
+            return cls(float(by_seed.mean()), None)
+        half = float(stdtrit(len(by_seed) - 1, 0.975)) * float(by_seed.std(ddof=1)) / sqrt(len(by_seed))
+        return cls(float(by_seed.mean()), half)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.half is not None and abs(self.value) > self.half
+
+    @property
+    def percent(self) -> str:
+        """A lift in percent with its half-width.
+
+        >>> Mean(0.012, 0.003).percent
+        '+1.2 ± 0.3%'
+        """
+        width = "" if self.half is None else f" ± {100 * self.half:.1f}"
+        return f"{100 * self.value:+.1f}{width}%"
+
+    def plus_minus(self, sign: str = "") -> str:
+        """Return the mean with its half-width: 0.9050 ± 0.0020."""
+        return f"{self.value:{sign}.4f}" + ("" if self.half is None else f" ± {self.half:.4f}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +87,32 @@ class PairedTest:
     better: str
     worse: str
     difference: Mean
+    says: Literal["holds", "fails", "undecided"]  # undecided: the 95% interval of the difference holds zero
 
-    @property
-    def says(self) -> str:
-        """``holds`` or ``fails`` if the 95% interval leaves out zero, else ``undecided``."""
-        if self.difference.half is None or abs(self.difference.value) <= self.difference.half:
-            return "undecided"
-        return "holds" if self.difference.value > 0 else "fails"
+    @classmethod
+    def of(cls, above: Row, below: Row, metric: Metric) -> "PairedTest":
+        """Return what two rows of the same size say, seed by seed."""
+        difference = Mean.of(np.subtract(above.by_seed[metric], below.by_seed[metric]))
+        decision: Literal["holds", "fails"] = "holds" if difference.value > 0 else "fails"
+        says = decision if difference.decided else "undecided"
+        return cls(above.size, metric, above.name, below.name, difference, says)
 
 
 def best_alphas(tried: Sequence[Mapping[Entry, Earned]]) -> dict[str, float | None]:
-    """Return each algorithm's α with the largest mean CTR_sum over the seeds that were tried."""
-    best: dict[str, tuple[float, float | None]] = {}
-    for entry in tried[0]:
-        mean = float(np.mean([earned[entry].ctr_sum for earned in tried]))
-        if entry.name not in best or mean > best[entry.name][0]:
-            best[entry.name] = mean, entry.alpha
-    return {name: alpha for name, (_, alpha) in best.items()}
+    """Return each algorithm's α with the largest mean CTR_sum over the seeds that were tried, the first of equals."""
+    means = {entry: float(np.mean([earned[entry].ctr_sum for earned in tried])) for entry in tried[0]}
+    best: dict[str, float | None] = {}
+    for entry in sorted(means, key=means.__getitem__, reverse=True):
+        best.setdefault(entry.name, entry.alpha)
+    return best
 
 
 def rows(played: Sequence[Mapping[Entry, Earned]], *, size: int, at: NDArray[np.int64]) -> list[Row]:
     """Return one row per algorithm from the seeds' results, in the order they were entered."""
-    baseline = next((entry for entry in played[0] if entry.name == BASELINE), None)
+    rates = {entry: {m: np.array([getattr(each[entry], m) for each in played]) for m in METRICS} for entry in played[0]}
+    base = next((by_seed for entry, by_seed in rates.items() if entry.name == BASELINE), None)
     made = []
-    for entry in played[0]:
-        by_seed: dict[Metric, list[float]] = {m: [getattr(each[entry], m) for each in played] for m in METRICS}
-        lifts: dict[Metric, Mean] = {}
-        if baseline is not None:
-            for metric in METRICS:
-                base = [getattr(each[baseline], metric) for each in played]
-                lifts[metric] = Mean.of([mine / theirs - 1 for mine, theirs in zip(by_seed[metric], base, strict=True)])
+    for entry, by_seed in rates.items():
         curves = np.mean([each[entry].curve(at) for each in played], axis=0)
         made.append(
             Row(
@@ -105,8 +120,8 @@ def rows(played: Sequence[Mapping[Entry, Earned]], *, size: int, at: NDArray[np.
                 size=size,
                 alpha=entry.alpha,
                 ctr={metric: Mean.of(by_seed[metric]) for metric in METRICS},
-                lift=lifts,
-                by_seed=by_seed,
+                lift={metric: Mean.of(by_seed[metric] / base[metric] - 1) for metric in METRICS} if base else {},
+                by_seed={metric: by_seed[metric].tolist() for metric in METRICS},
                 curve={metric: curve.tolist() for metric, curve in zip(METRICS, curves, strict=True)},
             )
         )
@@ -115,11 +130,11 @@ def rows(played: Sequence[Mapping[Entry, Earned]], *, size: int, at: NDArray[np.
 
 def verdicts(table: Sequence[Row]) -> list[PairedTest]:
     """Return, for every size and metric, whether each step of the paper's order shows in these rows."""
-    found = {(row.size, row.name): row for row in table}
+    by_name = {(row.size, row.name): row for row in table}
     return [
-        PairedTest(size, metric, better, worse, Mean.of(np.subtract(above.by_seed[metric], below.by_seed[metric])))
+        PairedTest.of(above, below, metric)
         for size in sorted({row.size for row in table})
         for metric in METRICS
         for better, worse in ORDER
-        if (above := found.get((size, better))) and (below := found.get((size, worse)))
+        if (above := by_name.get((size, better))) and (below := by_name.get((size, worse)))
     ]

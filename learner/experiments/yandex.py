@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from learner.browsing import previous_click
 from learner.click_models import PBM, UBM
-from learner.experiments.arena import Earned, compete
+from learner.experiments.arena import Earned, Visits, batches, compete
 from learner.experiments.policies import Entry, Knowledge, entered
-from learner.experiments.visits import Visits, batches, shuffled
 
 Floats = NDArray[np.float64]
 
@@ -96,12 +95,8 @@ class Yandex:
             seed=seed,
         )
 
-    def checkpoints(self, rounds: int) -> NDArray[np.int64]:
-        """Return the rounds at which curves are drawn."""
-        return np.unique(np.linspace(rounds / 60, rounds, 60).astype(np.int64))
-
     def _visits(self, random: np.random.Generator) -> Iterator[Visits]:
         while True:
             drawn = random.choice(len(self.share), size=PART, p=self.share)
             gamma = self.attractiveness[drawn]
-            yield shuffled(Visits(self.items[drawn], self.features[drawn], gamma, gamma), random)
+            yield Visits(self.items[drawn], self.features[drawn], gamma, gamma).shuffled(random)

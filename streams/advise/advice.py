@@ -11,6 +11,7 @@ from rich.text import Text
 from streams.advise.browsing import FRESH, IN_FORCE, WindowFit
 from streams.advise.delays import DelayAdvice
 from streams.advise.rounding import WORTH as ROUNDING_WORTH
+from streams.advise.rounding import RoundingAdvice
 from streams.charts import terminal_table
 
 LOST_WORTH = 0.005  # a share of clicks lost that is worth a longer horizon
@@ -23,17 +24,6 @@ class BrowsingAdvice:
 
     newest: WindowFit | None  # None: too few lists
     changed_at: int | None  # after so many of the lists that were read
-
-
-@dataclass(frozen=True, slots=True)
-class RoundingAdvice:
-    """What a bucket's contexts lose."""
-
-    context_scale: float
-    largest: float
-    relative: float
-    advised_scale: float
-    worth: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,37 +50,36 @@ class Finding:
 
 def lines_of(advice: Advice) -> list[Finding]:
     """Return the findings, those to act on first."""
-    found = [_delays(advice)]
-    found += [_browsing(name, one, advice.where) for name, one in advice.browsing.items()]
-    found += [_rounding(name, one, advice.where) for name, one in advice.rounding.items()]
-    return sorted(found, key=lambda line: not line.act)
+    findings = [_delays(advice)]
+    findings += [_browsing(name, browsing, advice.where) for name, browsing in advice.browsing.items()]
+    findings += [_rounding(name, rounding, advice.where) for name, rounding in advice.rounding.items()]
+    return sorted(findings, key=lambda line: not line.act)
 
 
 def _delays(advice: Advice) -> Finding:
-    found = advice.delays
-    if found is None:
+    waits = advice.delays
+    if waits is None:
         return Finding(False, "waits: too few clicks of lists that are old enough; nothing is advised")
     now = f"wait_s = {advice.wait_s:g} and lateness_s = {advice.lateness_s:g}"
     says = (
-        f"waits: with {now}, {found.now.corrected:.2%} of {found.clicks:,} clicks came after their list had closed and "
-        f"{found.now.lost:.2%} were lost"
+        f"waits: with {now}, {waits.now.corrected:.2%} of {waits.clicks:,} clicks arrived after their list had closed "
+        f"and {waits.now.lost:.2%} were lost"
     )
-    better = f"wait_s = {found.wait_s:g} and lateness_s = {found.lateness_s:g}"
-    lost = found.now.lost > LOST_WORTH and found.advised.lost < found.now.lost
-    slow = found.wait_s < WAIT_WORTH * advice.wait_s
+    better, advised = f"wait_s = {waits.wait_s:g} and lateness_s = {waits.lateness_s:g}", waits.advised
+    lost = waits.now.lost > LOST_WORTH and advised.lost < waits.now.lost
+    slow = waits.wait_s < WAIT_WORTH * advice.wait_s
     if not (lost or slow):
-        return Finding(False, f"{says}; that is well ({better} would correct {found.advised.corrected:.2%})")
-    why = "fewer clicks are lost" if lost else f"lists are learned {advice.wait_s - found.wait_s:.0f} s sooner"
-    return Finding(
-        True,
-        f"{says}. With {better}, {found.advised.corrected:.2%} would be corrections and {found.advised.lost:.2%} lost: "
-        f"{why}",
-        f"in glimpse.toml: wait_s = {found.wait_s:g}, lateness_s = {found.lateness_s:g}; then restart glimpse join",
+        return Finding(False, f"{says}; that is well ({better} would correct {advised.corrected:.2%})")
+    why = "fewer clicks are lost" if lost else f"lists are learned {advice.wait_s - waits.wait_s:.0f} s sooner"
+    then = f"{advised.corrected:.2%} would be corrections and {advised.lost:.2%} lost: {why}"
+    command = (
+        f"in glimpse.toml: wait_s = {waits.wait_s:g}, lateness_s = {waits.lateness_s:g}; then restart glimpse join"
     )
+    return Finding(True, f"{says}. With {better}, {then}", command)
 
 
-def _browsing(bucket: str, found: BrowsingAdvice, where: str) -> Finding:
-    newest = found.newest
+def _browsing(bucket: str, advice: BrowsingAdvice, where: str) -> Finding:
+    newest = advice.newest
     if newest is None:
         return Finding(False, f"browsing of {bucket}: too few lists to judge its table")
     told = newest.perplexity
@@ -98,28 +87,26 @@ def _browsing(bucket: str, found: BrowsingAdvice, where: str) -> Finding:
         f"browsing of {bucket}: the {IN_FORCE} has a conditional perplexity of {told[IN_FORCE]:.4f}, a {FRESH} "
         f"{told[FRESH]:.4f}, the best model ({newest.best}) {told[newest.best]:.4f}"
     )
-    if found.changed_at is None:
+    if advice.changed_at is None:
         return Finding(False, f"{says}; the table fits")
-    return Finding(
-        True,
-        f"{says}: users have begun to browse differently, noticed after {found.changed_at:,} of the lists read. Rows "
-        "are weighed by chances that no longer hold, which bends θ",
-        f"glimpse fit {where} --bucket {bucket} --from TIME --out table.json; then a new epoch with that table",
-    )
+    says += f": users have begun to browse differently, noticed after {advice.changed_at:,} of the lists read. Rows "
+    says += "are weighed by chances that no longer hold, which bends θ"
+    command = f"glimpse fit {where} --bucket {bucket} --from TIME --out table.json; then a new epoch with that table"
+    return Finding(True, says, command)
 
 
-def _rounding(bucket: str, found: RoundingAdvice, where: str) -> Finding:
+def _rounding(bucket: str, advice: RoundingAdvice, where: str) -> Finding:
     says = (
-        f"rounding of {bucket}: with context_scale = {found.context_scale:g} and features up to {found.largest:.3g}, "
-        f"{found.relative:.1e} of a context's length is lost to the grid"
+        f"rounding of {bucket}: with context_scale = {advice.context_scale:g} and features up to {advice.largest:.3g}, "
+        f"{advice.relative:.1e} of a context's length is lost to the grid"
     )
-    if not found.worth:
+    if not advice.worth:
         return Finding(False, f"{says}; that is well below {ROUNDING_WORTH}")
     return Finding(
         True,
-        f"{says}. With context_scale = {found.advised_scale:g} it would be about "
-        f"{found.relative * found.advised_scale / found.context_scale:.1e}",
-        f"in glimpse.toml, buckets.{bucket}: context_scale = {found.advised_scale:g} and a higher epoch; "
+        f"{says}. With context_scale = {advice.advised_scale:g} it would be about "
+        f"{advice.relative * advice.advised_scale / advice.context_scale:.1e}",
+        f"in glimpse.toml, buckets.{bucket}: context_scale = {advice.advised_scale:g} and a higher epoch; "
         f"then glimpse replay {where}",
     )
 

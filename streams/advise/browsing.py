@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.click_models import CCM, CM, DBN, DCM, PBM, SDBN, UBM, GivenTable
-from learner.click_models.model import ClickModel
+from learner.click_models import CLICK_MODELS, ClickModel, GivenTable
 
 WINDOW = 5_000  # lists: models learn on one and are judged on the next
 IN_FORCE, FRESH = "table in force", "fresh fit"
@@ -46,55 +47,36 @@ class ListColumns(NamedTuple):
         return ListColumns(self.items[start:stop], self.clicks[start:stop], self.sizes[start:stop])
 
 
-class BrowsingWatch:
-    """Judges the table in force against a fresh fit and the other click models, on lists in the order of time."""
+def window_fits(lists: ListColumns, examination: NDArray[np.float64]) -> list[WindowFit]:
+    """Judge the table in force against a fresh fit and the other click models, on lists in the order of time."""
+    starts = range(WINDOW, len(lists.sizes) - WINDOW + 1, WINDOW)
+    return [_judge(lists, examination, start) for start in starts]
 
-    def __init__(self, examination: NDArray[np.float64]) -> None:
-        self.examination = examination
-        self.fits: list[WindowFit] = []
-        self._lists = 0
-        self._waiting: list[ListColumns] = []
-        self._before: ListColumns | None = None
 
-    def add(self, lists: ListColumns) -> None:
-        """Take lists in the order in which they were shown."""
-        self._waiting.append(lists)
-        while sum(len(part.sizes) for part in self._waiting) >= WINDOW:
-            every = ListColumns(*(np.concatenate(column) for column in zip(*self._waiting, strict=True)))
-            self._waiting = [every.part(WINDOW, None)]
-            self._judge(every.part(0, WINDOW))
-
-    def _judge(self, now: ListColumns) -> None:
-        before, self._before = self._before, now
-        self._lists += WINDOW
-        if before is None:
-            return
-        models: dict[str, ClickModel] = {IN_FORCE: GivenTable(self.examination), FRESH: UBM(20)}
-        models |= {"PBM": PBM(20), "CM": CM(), "DCM": DCM(), "SDBN": SDBN(), "DBN": DBN(10), "CCM": CCM(10)}
-        told: dict[str, NDArray[np.float64]] = {}
+def _judge(lists: ListColumns, examination: NDArray[np.float64], start: int) -> WindowFit:
+    before, now = lists.part(start - WINDOW, start), lists.part(start, start + WINDOW)
+    models: dict[str, ClickModel] = {IN_FORCE: GivenTable(examination)}
+    models |= {FRESH if kind.fits_table else kind.__name__: kind.quick() for kind in CLICK_MODELS.values()}
+    likelihood: dict[str, NDArray[np.float64]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of cells that no list reached: a window is short
         for name, model in models.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of cells that no list reached: a window is short
-                model.fit(before.items, before.clicks, sizes=before.sizes)
-                told[name] = model.log_likelihood_per_list(now.items, now.clicks, sizes=now.sizes)
-        best = max(told, key=lambda name: float(told[name].mean()))
-        more = told[best] - told[IN_FORCE]
-        error = float(more.std()) / np.sqrt(len(more))
-        positions = float(now.sizes.mean())
-        self.fits.append(
-            WindowFit(
-                lists=self._lists,
-                perplexity={name: float(np.exp(-found.mean() / positions)) for name, found in told.items()},
-                best=best,
-                gain=float(-np.expm1(-more.mean() / positions)),
-                certainty=float(more.mean()) / error if error > 0 else 0.0,
-            )
-        )
+            model.fit(before.items, before.clicks, sizes=before.sizes)
+            likelihood[name] = model.log_likelihood_per_list(now.items, now.clicks, sizes=now.sizes)
+    best = max(likelihood, key=lambda name: float(likelihood[name].mean()))
+    more = likelihood[best] - likelihood[IN_FORCE]
+    error = float(more.std()) / np.sqrt(len(more))
+    positions = float(now.sizes.mean())
+    return WindowFit(
+        lists=start + WINDOW,
+        perplexity={name: float(np.exp(-each.mean() / positions)) for name, each in likelihood.items()},
+        best=best,
+        gain=float(-np.expm1(-more.mean() / positions)),
+        certainty=float(more.mean()) / error if error > 0 else 0.0,
+    )
 
-    @property
-    def changed_at(self) -> int | None:
-        """After how many lists users were first found to browse differently, and have since; None: they do not now."""
-        found = None
-        for fit in self.fits:
-            found = (found or fit.lists) if fit.changed else None
-        return found
+
+def changed_at(fits: Sequence[WindowFit]) -> int | None:
+    """Return after how many lists users began to browse differently and have done so since; None: they do not now."""
+    since = takewhile(lambda fit: fit.changed, reversed(fits))
+    return min((fit.lists for fit in since), default=None)

@@ -1,4 +1,4 @@
-"""How late clicks come, and what each wait_s and lateness_s would make of them."""
+"""How late clicks arrive, and what each wait_s and lateness_s would make of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class WaitRow:
     """What a wait would mean: lists are learned so much later, and so many clicks correct or miss them."""
 
     wait_s: float
-    corrected: float  # share of clicks that come after the list has closed
+    corrected: float  # share of clicks that arrive after the list has closed
     lost: float  # share after wait_s and the lateness in force, which count for nothing
 
 
@@ -36,7 +36,8 @@ class DelayAdvice:
 def advise_delays(delays_s: NDArray[np.float64], *, wait_s: float, lateness_s: float) -> DelayAdvice | None:
     """Return what each wait would mean, and the shortest that corrects and loses few enough of the clicks.
 
-    ``delays_s`` are of all clicks of lists that are old enough for their last click to have come; None: too few.
+    ``delays_s`` are the arrival delays of all clicks of lists that are old enough for their last click to have come;
+    None: too few.
     """
     if len(delays_s) < LEAST:
         return None

@@ -1,23 +1,23 @@
 """All that speaks to Kafka: clients, topics, transactions, and every workaround with its reason."""
 
+from streams.broker.client_version import ClientVersionError
 from streams.broker.clients import admin, admin_client, consumer, producer, transactional
-from streams.broker.job_log import log_of_job
-from streams.broker.job_memory import GIVE_BACK_S, JobMemory, give_memory_back, keep_freed_memory
-from streams.broker.kafka_broker import KafkaBroker, KafkaWriter, await_sent, was_fenced
-from streams.broker.open_broker import ConfluentBroker, open_broker
-from streams.broker.port import (
+from streams.broker.job_process import (
+    GIVE_BACK_S,
     REAL_CLOCKS,
-    BrokerPort,
-    GroupConsumer,
-    GroupOffset,
     JobClocks,
-    LogConsumer,
-    TransactionWriter,
+    JobMemory,
+    give_memory_back,
+    keep_freed_memory,
+    log_of_job,
 )
+from streams.broker.kafka_broker import BrokerPort, KafkaWriter, TransactionWriter, open_broker
+from streams.broker.kafka_consumer import GroupConsumer, GroupOffset, LogConsumer
+from streams.broker.lean_records import UnreadableBatch
 from streams.broker.topic_checks import check_topics, fix_topics, require_topics
 from streams.broker.topics import (
-    Found,
     TopicsError,
+    TopicState,
     catalogue_topic,
     create_topics,
     delete_topics,
@@ -26,21 +26,20 @@ from streams.broker.topics import (
     stamps_of_any_time,
     topic_specs,
 )
-from streams.broker.unreadable import UnreadableBatch
+from streams.broker.workarounds import await_sent, let_go, was_fenced
 
 __all__ = [
     "GIVE_BACK_S",
     "REAL_CLOCKS",
     "BrokerPort",
-    "ConfluentBroker",
-    "Found",
+    "ClientVersionError",
     "GroupConsumer",
     "GroupOffset",
     "JobClocks",
     "JobMemory",
-    "KafkaBroker",
     "KafkaWriter",
     "LogConsumer",
+    "TopicState",
     "TopicsError",
     "TransactionWriter",
     "UnreadableBatch",
@@ -56,6 +55,7 @@ __all__ = [
     "fix_topics",
     "give_memory_back",
     "keep_freed_memory",
+    "let_go",
     "log_of_job",
     "open_broker",
     "partition_of",

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
-from kafka.errors import FencedInstanceIdError
-from kafka.structs import MemberState
 
-from streams.broker.unreadable import end_at_unreadable
+from streams.broker.workarounds import parse_records, read_wide
 from streams.settings import Settings
 
 TRANSACTION_TIMEOUT_MS = 10_000  # a killed writer holds readers of committed records back for this long at most
@@ -21,10 +17,11 @@ BATCH_BYTES = 1_000_000  # as librdkafka's; with 16 KB, kafka-python's own, each
 _QUICK = {"reconnect_backoff_max_ms": 1_000}  # a broker that is back should not be left alone for 30 s more
 
 
-def consumer(settings: Settings, **options: Any) -> KafkaConsumer:
+def consumer(settings: Settings, *, headers: bool = False, **options: Any) -> KafkaConsumer:
     """Return a consumer of committed records that commits nothing and jumps nowhere by itself; in no group if not told.
 
-    Committed also for topics that are written without transactions: only then kafka-python asks for stable offsets.
+    Its records are ``Fetched``, or with ``headers`` those of kafka-python. Committed also for topics that are written
+    without transactions: only then kafka-python asks for stable offsets.
     """
     usual = {
         "group_id": None,
@@ -36,7 +33,8 @@ def consumer(settings: Settings, **options: Any) -> KafkaConsumer:
         "fetch_max_wait_ms": 100,  # a broker that is asked for logs at their end is asked for no others meanwhile
     }
     made = KafkaConsumer(**_QUICK | settings.kafka_options() | usual | options)
-    end_at_unreadable(made)
+    parse_records(made, headers=headers)
+    read_wide(made)
     return made
 
 
@@ -56,89 +54,11 @@ def transactional(settings: Settings, name: str, **options: Any) -> KafkaProduce
     return producer(settings, **usual | options)
 
 
-def ask_for_topics(producer: KafkaProducer, topics: Iterable[str]) -> None:
-    """Have a producer ask for topics that it will write, all at once and at its start.
-
-    kafka-python 3.0.12 asks for each at its first record, and waits for it; within 100 ms it asks only once.
-    """
-    producer._metadata.set_topics(set(topics))
-
-
-@contextmanager
-def admin(settings: Settings, **options: Any) -> Iterator[KafkaAdminClient]:
-    """Yield an admin client that gives up on a silent broker after 10 s."""
-    client = admin_client(settings, **options)
-    try:
-        yield client
-    finally:
-        client.close()
+def admin(settings: Settings) -> closing[KafkaAdminClient]:
+    """Return an admin client for as long as a ``with`` lasts."""
+    return closing(admin_client(settings))
 
 
 def admin_client(settings: Settings, **options: Any) -> KafkaAdminClient:
-    """Return an admin client for who asks again and again."""
+    """Return an admin client that gives up on a silent broker after 10 s, for anyone who asks again and again."""
     return KafkaAdminClient(**settings.kafka_options() | {"request_timeout_ms": 10_000} | options)
-
-
-def hand_out_parked(consumer: KafkaConsumer) -> None:
-    """Let a consumer go on with records of a partition that was paused half read, and is not paused any more.
-
-    kafka-python 3.0.12 hands out what it parked of a paused partition only while this is None, and never makes it None
-    again, so that such a partition would stay silent for ever. What is in its place and paused itself it parks too late
-    for that, and then waits for the broker although it has records.
-    """
-    fetcher = consumer._fetcher
-    waiting = fetcher._next_partition_records
-    if waiting and consumer._subscription.is_paused(waiting.topic_partition):
-        fetcher._paused_partition_records[waiting.topic_partition] = waiting
-        waiting = None
-    if not waiting:
-        fetcher._next_partition_records = None
-
-
-def keep_assignment(consumer: KafkaConsumer) -> None:
-    """Let a consumer take the assignment that came between two polls.
-
-    kafka-python 3.0.12 would throw it away and ask for another, so that the whole group shares its partitions again.
-    """
-    coordinator, untaken = consumer._coordinator, None
-    ask = coordinator._do_join_and_sync_async
-
-    async def take_or_ask() -> Any:
-        nonlocal untaken
-        if untaken is None or coordinator.state is not MemberState.REBALANCING:  # it is stable once it has taken one
-            untaken = None
-            untaken = await ask()
-        return untaken
-
-    coordinator._do_join_and_sync_async = take_or_ask
-
-
-def end_joining(consumer: KafkaConsumer, *, within_ms: int) -> None:
-    """Wait for the end of a rebalance that is under way.
-
-    One that new metadata has caused kafka-python 3.0.12 forgets between two polls: it would send no heartbeat any more,
-    and stay without partitions.
-    """
-    coordinator = consumer._coordinator
-    if coordinator.rejoining:
-        coordinator.rejoin_needed = True
-        coordinator.poll(timeout_ms=within_ms)
-
-
-def replaced(consumer: KafkaConsumer) -> threading.Event:
-    """Return what is set once another member has taken the name of this static one.
-
-    kafka-python 3.0.12 then ends its heartbeats and says so in its log alone, and would poll on for ever.
-    """
-    coordinator, found = consumer._coordinator, threading.Event()
-    ask = coordinator._send_heartbeat_request
-
-    async def ask_and_note() -> Any:
-        try:
-            return await ask()
-        except FencedInstanceIdError:
-            found.set()
-            raise
-
-    coordinator._send_heartbeat_request = ask_and_note
-    return found

@@ -1,48 +1,49 @@
-"""Kafka behind the port, by kafka-python."""
+"""Kafka behind the port: the client that settings name, and kafka-python's writer."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 from kafka import TopicPartition
-from kafka.errors import InvalidProducerEpochError, KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
-from streams.broker.clients import admin, ask_for_topics, transactional
-from streams.broker.kafka_consumer import KafkaGroupConsumer, KafkaLogConsumer
-from streams.broker.port import GroupConsumer, GroupOffset, TransactionWriter
-from streams.broker.topics import Found, describe_topics, partition_of
-from streams.settings import Settings, Topics
-
-log = logging.getLogger(__name__)
+from streams.broker.clients import admin, transactional
+from streams.broker.kafka_consumer import GroupConsumer, GroupOffset, KafkaGroupConsumer, LogConsumer
+from streams.broker.topics import TopicState, describe_topics, partition_of
+from streams.broker.workarounds import ask_for_topics, await_sent, finish_within, let_go
+from streams.settings import Settings, SettingsError, Topics
 
 LINGER_MS = 5_000  # a batch that is not full waits for the commit: sent at once, letters would go out a few at a time
 
 
-def await_sent(futures: Iterable[Any], *, within_s: float = 30.0) -> None:
-    """Raise the error of the first record that the broker did not take.
+class TransactionWriter(Protocol):
+    """A producer that writes in transactions; after any error it is abandoned and another one made."""
 
-    To be called before each commit: on a stale epoch kafka-python renews itself and forgets what it has not sent.
-    """
-    for future in futures:
-        future.get(timeout=within_s)
+    def begin(self) -> None:
+        """Begin a transaction."""
 
+    def send(self, topic: str, *, key: bytes | None, value: bytes | None, timestamp_ms: int | None = None) -> None:
+        """Add a record, to the partition of its key."""
 
-def was_fenced(error: BaseException) -> bool:
-    """Return whether a newer writer of the same name has taken over, which kafka-python may tell only by the way."""
-    kinds = ProducerFencedError | InvalidProducerEpochError
-    return isinstance(error, kinds) or (isinstance(error, KafkaError) and ProducerFencedError.__name__ in str(error))
+    def send_offsets(self, offsets: Mapping[TopicPartition, GroupOffset], member: Any) -> None:
+        """Add the group's offsets; the transaction can then commit only while ``member`` is in its group."""
+
+    def commit(self) -> None:
+        """Commit; when this returns, all of it is durable."""
+
+    def abandon(self) -> None:
+        """Let go at once; a transaction that is open is aborted by the next writer of this name, or by its timeout."""
 
 
 class KafkaWriter:
     """A transactional producer; making one fences any older one of its name.
 
-    Each step has an end: kafka-python waits for the broker's answer without one, so that a request lost while the
-    broker restarts would hold its worker for ever. After a KafkaTimeoutError nobody knows whether the step took effect;
-    dropping the producer and making another with the same transactional id settles it, since its ``init_transactions``
-    waits for a commit that is under way and aborts whatever is not.
+    After a KafkaTimeoutError nobody knows whether the step took effect. Dropping the producer and making another with
+    the same transactional id settles it: its ``init_transactions`` waits for a commit that is under way and aborts
+    anything else.
     """
 
     def __init__(
@@ -88,52 +89,38 @@ class KafkaWriter:
 
     def send_offsets(self, offsets: Mapping[TopicPartition, GroupOffset], member: Any) -> None:
         """Add the group's offsets; the transaction can then commit only while ``member`` is in its group."""
-        self._await_sent()
-        given = {place: OffsetAndMetadata(*entry, -1) for place, entry in offsets.items()}
-        self._settle(self._producer._transaction_manager.send_offsets_to_transaction(given, member))
+        given = {partition: OffsetAndMetadata(*entry, -1) for partition, entry in offsets.items()}
+        self._finish("send_offsets_to_transaction", given, member)
 
     def commit(self) -> None:
         """Commit; when this returns, all of it is durable."""
-        self._await_sent()
-        self._settle(self._producer._transaction_manager.begin_commit())
+        self._finish("begin_commit")
 
-    def _settle(self, result: Any) -> None:
-        self._producer._sender.wakeup()
-        if not result.wait(timeout_ms=self._patience_ms):
-            raise KafkaTimeoutError(f"the broker did not answer within {self._patience_ms} ms")
-
-    def _await_sent(self) -> None:
+    def _finish(self, step: str, *given: Any) -> None:
         self._producer.flush(self._patience_ms / 1000)
         await_sent(self._sent, within_s=self._patience_ms / 1000)
         self._sent.clear()
+        finish_within(self._producer, step, *given, within_ms=self._patience_ms)
 
     def abandon(self) -> None:
-        """Let go at once; a transaction that is open is aborted by the next writer of this name, or by its timeout.
-
-        Nothing may leave any more. A plain close would first try to send what is left, fail while the broker is away,
-        and leave a thread behind that comes back with it.
-        """
-        self._producer._sender.force_close()
-        try:
-            self._producer.close(timeout=1)
-        except KafkaError as error:
-            log.debug("a producer did not close in time: %r", error)
+        """Let go at once; a transaction that is open is aborted by the next writer of this name, or by its timeout."""
+        let_go(self._producer)
 
 
-class KafkaBroker:
-    """The broker that settings name."""
+class BrokerPort:
+    """The port to the broker that settings name: what the jobs ask of Kafka, here by kafka-python."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def topics(self, names: Iterable[str]) -> Mapping[str, Found]:
+    def topics(self, names: Iterable[str]) -> Mapping[str, TopicState]:
         """Return those of the topics that are there."""
         with admin(self._settings) as client:
             return describe_topics(client, names)
 
-    def consumer(self) -> KafkaLogConsumer:
+    def consumer(self) -> LogConsumer:
         """Return a reader in no group."""
-        return KafkaLogConsumer(self._settings)
+        return LogConsumer(self._settings)
 
     def group_consumer(self, group: str, topics: Sequence[str]) -> GroupConsumer:
         """Return a new member of ``group``."""
@@ -142,3 +129,14 @@ class KafkaBroker:
     def writer(self, name: str, *, patience_ms: int) -> TransactionWriter:
         """Return a writer that has fenced any older one of this name, and ended what that had begun."""
         return KafkaWriter(self._settings, name, patience_ms=patience_ms, topics=Topics.of(self._settings).of_jobs)
+
+
+def open_broker(settings: Settings) -> BrokerPort:
+    """Return the broker behind the client that ``settings`` name; members of a group may use different ones."""
+    there = find_spec("confluent_kafka") is not None
+    if settings.kafka_client == "kafka-python" or (settings.kafka_client == "auto" and not there):
+        return BrokerPort(settings)
+    if not there:
+        raise SettingsError("kafka_client", settings.kafka_client, "needs pip install '.[fast]', in Glimpse's folder")
+    broker: BrokerPort = import_module("streams.broker.confluent_broker").ConfluentBroker(settings)
+    return broker

@@ -1,37 +1,36 @@
-"""kafka-python's consumer behind the port."""
+"""Readers of Kafka for the jobs, by kafka-python; in a group, more than one client can answer the same calls.
+
+Errors are those of kafka-python, whoever answers; after any KafkaError a call may have taken effect or not. No call
+waits for ever: each gives up with a KafkaTimeoutError.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import (
-    FencedInstanceIdError,
-    IllegalStateError,
-    KafkaError,
-    KafkaTimeoutError,
-    LeaderNotAvailableError,
-    NoOffsetForPartitionError,
-    UnstableOffsetCommitError,
-)
+from kafka.errors import FencedInstanceIdError, KafkaError, NoOffsetForPartitionError
 
-from streams.broker.clients import (
-    admin_client,
-    consumer,
-    end_joining,
-    hand_out_parked,
-    keep_assignment,
-    replaced,
-)
-from streams.broker.lean_records import read_lean
-from streams.broker.port import Fetched, GroupOffset
+from streams.broker.clients import admin_client, consumer
+from streams.broker.lean_records import Fetched
 from streams.broker.topics import describe_topics
-from streams.broker.wide_reads import read_wide
+from streams.broker.workarounds import (
+    bounds_of,
+    end_joining,
+    fetch_committed,
+    hand_out_parked,
+    is_rejoining,
+    keep_assignment,
+    note_replacement,
+    offset_at,
+    position_of,
+)
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -44,89 +43,53 @@ METADATA_MS = 30_000  # how long partitions that were added may stay unseen
 SESSION_MS = 10_000  # how long the partitions of a killed worker wait for their next owner
 
 
-class KafkaLogConsumer:
-    """A reader of committed records, by hand."""
+class GroupOffset(NamedTuple):
+    """What a group has committed for one partition."""
+
+    offset: int
+    metadata: str
+
+
+class LogConsumer:
+    """A reader of committed records, of partitions that it was told."""
 
     def __init__(self, settings: Settings, **options: Any) -> None:
         self._settings = settings
         self._consumer = consumer(settings, **options)
-        read_lean(self._consumer)
-        read_wide(self._consumer)
         self._asker: KafkaConsumer | None = None
         self._describer: KafkaAdminClient | None = None
 
-    def assign(self, places: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, each from its beginning unless sought."""
-        wanted = list(places)
+        wanted = list(partitions)
         self._consumer.assign(wanted)
         self._consumer.seek_to_beginning(*wanted)
 
     def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Fetched]]:
         """Return records that came."""
-        found: Mapping[TopicPartition, Sequence[Fetched]] = self._consumer.poll(timeout_ms=timeout_ms)
-        return found
+        batches: Mapping[TopicPartition, Sequence[Fetched]] = self._consumer.poll(timeout_ms=timeout_ms)
+        return batches
 
-    def position(self, place: TopicPartition) -> int | None:
-        """Return the offset that is read next, beyond markers, if it is known.
+    def position(self, partition: TopicPartition) -> int | None:
+        """Return the offset that is read next, beyond markers, if it is known."""
+        return position_of(self._consumer, partition)
 
-        The library's own ``position`` also raises what the next poll should: that a log was truncated, for one.
-        """
-        state = self._consumer._subscription.assignment.get(place)
-        if state is None:
-            raise IllegalStateError(f"{place} is not assigned")
-        return None if state.position is None else int(state.position.offset)
-
-    def seek(self, place: TopicPartition, offset: int) -> None:
+    def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on reading at ``offset``."""
-        self._consumer.seek(place, offset)
+        self._consumer.seek(partition, offset)
 
-    def bounds(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Return the first offset that each log still has and its end, open transactions included."""
-        wanted = list(places)
+        wanted = list(partitions)
         if self._asker is None:  # a reader of committed records is told the last stable offset as the end
             self._asker = consumer(self._settings, isolation_level="read_uncommitted")
-        try:
-            starts = self._asker.beginning_offsets(wanted, timeout_ms=ANSWER_MS)
-            ends = self._asker.end_offsets(wanted, timeout_ms=ANSWER_MS)
-        except KeyError as error:  # kafka-python leaves out those whose leader it does not know, and asks for that
-            raise LeaderNotAvailableError(f"nobody is known to lead {error.args[0]}") from error
-        return {place: (starts[place], ends[place]) for place in wanted}
+        return bounds_of(self._asker, wanted, within_ms=ANSWER_MS)
 
-    def committed(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
-        """Return what the group that was named has committed, waiting for transactions that are still under way."""
-        wanted = list(places)
-        found = self._fetch_committed(wanted) if wanted else {}
-        entries = {place: found.get(place) for place in wanted}
-        return {  # without the zero that confluent-kafka ends metadata with
-            place: GroupOffset(entry.offset, entry.metadata.rstrip("\0")) if entry else None
-            for place, entry in entries.items()
-        }
-
-    def _fetch_committed(self, places: list[TopicPartition]) -> Mapping[TopicPartition, Any]:
-        coordinator = self._consumer._coordinator
-        try:  # all in one request; the public way asks for one partition at a time
-            found: Mapping[TopicPartition, Any] = coordinator.fetch_committed_offsets(places, timeout_ms=COMMITTED_MS)
-        except KafkaTimeoutError:  # which does not say why: ask once more
-            try:
-                found = coordinator._net.run(self._ask_committed, places)
-            except UnstableOffsetCommitError as error:
-                raise UnstableOffsetCommitError(
-                    f"a transaction has held the group's offsets back for {COMMITTED_MS / 1000:g} s. If this is said"
-                    " again and again, the broker has lost its end, as Kafka 4.3.0 and 4.3.1 may; for the way out, with"
-                    " kafka-transactions.sh find-hanging, look for KAFKA-20734 in ARCHITECTURE.md"
-                ) from error
-        return found
-
-    async def _ask_committed(self, places: list[TopicPartition]) -> Any:
-        coordinator = self._consumer._coordinator
-        asked = coordinator._manager.call_soon(coordinator._send_offset_fetch_request, places)
-        return await coordinator._manager.wait_for(asked, ANSWER_MS)
-
-    def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int | None]:
+    def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int | None]:
         """Return the first offset of each log whose time stamp is not before ``time_ms``, or None."""
-        ask = self._consumer.offsets_for_times  # one at a time: of many, those whose leader is not known seem empty
-        found = {place: ask({place: time_ms}, timeout_ms=ANSWER_MS)[place] for place in places}
-        return {place: entry.offset if entry else None for place, entry in found.items()}
+        return {
+            partition: offset_at(self._consumer, partition, time_ms, within_ms=ANSWER_MS) for partition in partitions
+        }
 
     def topic_ids(self, names: Iterable[str]) -> Mapping[str, str]:
         """Return the ids of those topics that are there now: one made anew under the same name has another."""
@@ -135,7 +98,7 @@ class KafkaLogConsumer:
             try:
                 if self._describer is None:
                     self._describer = admin_client(self._settings)
-                return {name: found.topic_id for name, found in describe_topics(self._describer, names).items()}
+                return {name: state.topic_id for name, state in describe_topics(self._describer, names).items()}
             except KafkaError as error:  # an admin client does not wait for a broker that is away
                 describer, self._describer = self._describer, None
                 if describer is not None:
@@ -146,14 +109,56 @@ class KafkaLogConsumer:
 
     def close(self) -> None:
         """Let go of connections, and leave the group."""
-        self._consumer.close(autocommit=False, timeout_ms=2_000)
-        if self._asker is not None:
-            self._asker.close(autocommit=False, timeout_ms=2_000)
+        for client in filter(None, (self._consumer, self._asker)):
+            client.close(autocommit=False, timeout_ms=2_000)
         if self._describer is not None:
             self._describer.close()
 
 
-class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+class GroupConsumer(LogConsumer, ABC):
+    """A member of a group, which shares the partitions of its topics in ranges; it commits nothing by itself."""
+
+    _moved = False
+
+    def moved(self) -> bool:
+        """Return whether the group has assigned anew since this was last asked; what is assigned is paused."""
+        moved, self._moved = self._moved, False
+        return moved
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, GroupOffset | None]:
+        """Return what the group has committed, waiting for transactions that are still under way."""
+        wanted = list(partitions)
+        if not wanted:
+            return {}
+        commits = fetch_committed(self._consumer, wanted, within_ms=COMMITTED_MS, answer_ms=ANSWER_MS)
+        known = {  # without the zero that confluent-kafka ends metadata with
+            partition: GroupOffset(commit.offset, commit.metadata.rstrip("\0")) for partition, commit in commits.items()
+        }
+        return {partition: known.get(partition) for partition in wanted}
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions that this member has."""
+        return set(self._consumer.assignment())
+
+    @abstractmethod
+    def member(self) -> Any | None:
+        """Return the membership under which offsets are committed; None during a rebalance."""
+
+    def end(self, partition: TopicPartition) -> int | None:
+        """Return the log's end as the broker last told with a fetch."""
+        highwater: int | None = self._consumer.highwater(partition)
+        return highwater
+
+    def pause(self, partition: TopicPartition) -> None:
+        """Fetch no more of a partition."""
+        self._consumer.pause(partition)
+
+    def resume(self, partition: TopicPartition) -> None:
+        """Fetch a partition again."""
+        self._consumer.resume(partition)
+
+
+class KafkaGroupConsumer(GroupConsumer, ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
     """A member of a group."""
 
     def __init__(self, settings: Settings, group: str, topics: Sequence[str]) -> None:
@@ -166,13 +171,13 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
             metadata_max_age_ms=METADATA_MS,
         )
         keep_assignment(self._consumer)
-        self._replaced = replaced(self._consumer)
-        self._moved, self._generation = False, -1
+        self._replaced = note_replacement(self._consumer)
+        self._generation = -1
         for topic in topics:  # a leader of the group that does not know them yet would assign nothing to anybody
             self._consumer.partitions_for_topic(topic)
         self._consumer.subscribe(list(topics), listener=self)
 
-    # Kafka calls these two on its own thread, which also sends the heartbeats: they only take notes.
+    # Kafka calls both on its own thread, which also sends the heartbeats: they only take notes.
     def on_partitions_assigned(self, assigned: Any) -> None:
         """Hold back new partitions until somebody has said where they are read from."""
         self._consumer.pause(*assigned)
@@ -183,53 +188,26 @@ class KafkaGroupConsumer(KafkaLogConsumer, ConsumerRebalanceListener):  # type: 
         self._moved = True
 
     def poll(self, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Fetched]]:
-        """Return records that came; none while a partition has no place to be read from."""
+        """Return records that came; none while a partition has no offset to be read from."""
         if self._replaced.is_set():
             raise FencedInstanceIdError("another member has taken this one's name")
         hand_out_parked(self._consumer)
         try:
             end_joining(self._consumer, within_ms=JOINING_MS)
-            found = super().poll(timeout_ms)
+            batches = super().poll(timeout_ms)
             end_joining(self._consumer, within_ms=JOINING_MS)
         except NoOffsetForPartitionError:
             self._moved = True
             return {}
-        return found
-
-    def moved(self) -> bool:
-        """Return whether the group has assigned anew since this was last asked; what is assigned is paused."""
-        moved, self._moved = self._moved, False
-        return moved
-
-    def assignment(self) -> set[TopicPartition]:
-        """Return the partitions that this member has."""
-        return set(self._consumer.assignment())
+        return batches
 
     def member(self) -> Any | None:
-        """Return the membership under which offsets are committed; None while the group shares its partitions anew.
-
-        Then kafka-python may know its next generation and still have the partitions of the last one: a commit of both
-        together would not be refused.
-        """
+        """Return the membership under which offsets are committed; None during a rebalance."""
         member = self._consumer.group_metadata()
-        joining = self._consumer._coordinator.rejoining
-        if member.generation_id < 0 or joining:
+        if member.generation_id < 0 or is_rejoining(self._consumer):
             return None
         if member.generation_id != self._generation:
             self._generation = member.generation_id
-            partitions = sorted({place.partition for place in self._consumer.assignment()})
+            partitions = sorted({partition.partition for partition in self._consumer.assignment()})
             log.info("generation %d of the group: partitions %s", self._generation, partitions)
         return member
-
-    def end(self, place: TopicPartition) -> int | None:
-        """Return the log's end as the broker last told with a fetch."""
-        found: int | None = self._consumer.highwater(place)
-        return found
-
-    def pause(self, place: TopicPartition) -> None:
-        """Fetch no more of a partition."""
-        self._consumer.pause(place)
-
-    def resume(self, place: TopicPartition) -> None:
-        """Fetch a partition again."""
-        self._consumer.resume(place)

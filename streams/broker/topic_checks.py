@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import KafkaError
 
 from streams.broker.clients import admin, transactional
-from streams.broker.topics import AFTER_MAX, FOREVER, RECORD_BYTES, Topic, TopicsError, descriptions, topic_specs
+from streams.broker.topics import AFTER_MAX, DESCRIBE_MS, FOREVER, RECORD_BYTES, Topic, TopicsError, topic_specs
+from streams.broker.workarounds import describe_within
 from streams.settings import Settings, Topics
-
-
-def check_topics(settings: Settings) -> list[str]:
-    """Return what is wrong with the topics and how to fix it, one line each."""
-    return _problems(settings, ignoring=frozenset())
 
 
 def require_topics(settings: Settings) -> None:
     """Raise a TopicsError of one line unless the jobs can work on the topics."""
-    problems = _problems(settings, ignoring=frozenset({AFTER_MAX}))  # open while somebody loads events
+    problems = check_topics(settings, ignoring={AFTER_MAX})  # open while somebody loads events
     if problems:
         raise TopicsError("; ".join(problems))
 
 
-def _problems(settings: Settings, *, ignoring: frozenset[str]) -> list[str]:
+def check_topics(settings: Settings, *, ignoring: Collection[str] = ()) -> list[str]:
+    """Return what is wrong with the topics and how to fix it, one line each, but for the config keys to ignore."""
     with admin(settings) as client:
-        found = partitions(client, settings)
-        missing = [topic.name for topic in topic_specs(settings) if topic.name not in found]
+        topics = partitions(client, settings)
+        missing = [topic.name for topic in topic_specs(settings) if topic.name not in topics]
         problems = [f"no topic {', '.join(missing)}; create what is missing: glimpse topics"] if missing else []
         if not missing:
-            problems += partition_faults(settings, found)
+            problems += partition_faults(settings, topics)
         problems += [
             f"{name}: {key} is {value}, {why}; set it to {wanted}: glimpse topics --fix"
-            for name, key, value, wanted, why in wrong_configs(client, settings, found)
+            for name, key, value, wanted, why in wrong_configs(client, settings, topics)
             if key not in ignoring
         ]
     return problems + transaction_faults(settings)
@@ -54,15 +51,15 @@ def fix_topics(settings: Settings) -> list[str]:
 
 def partitions(client: KafkaAdminClient, settings: Settings) -> dict[str, list[dict[str, Any]]]:
     """Return the partitions of those of our topics that are there."""
-    described = descriptions(client, [topic.name for topic in topic_specs(settings)])
+    described = describe_within(client, [topic.name for topic in topic_specs(settings)], within_ms=DESCRIBE_MS)
     return {topic["name"]: topic["partitions"] for topic in described if topic["error_code"] == 0}
 
 
-def partition_faults(settings: Settings, found: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+def partition_faults(settings: Settings, described: Mapping[str, list[dict[str, Any]]]) -> list[str]:
     """Return what is wrong with the partitions' number, their copies and which of these are in sync."""
     names = Topics.of(settings)
     faults = []
-    shown, clicked = len(found[names.impressions]), len(found[names.clicks])
+    shown, clicked = len(described[names.impressions]), len(described[names.clicks])
     if shown != clicked:
         fewer = names.impressions if shown < clicked else names.clicks
         faults.append(
@@ -70,9 +67,11 @@ def partition_faults(settings: Settings, found: Mapping[str, list[dict[str, Any]
             f"meet in the same one; stop the writers, let join finish, then: "
             f"kafka-topics.sh --alter --topic {fewer} --partitions {max(shown, clicked)}"
         )
-    if len(found[names.parameters]) != 1:
-        faults.append(f"{names.parameters} has {len(found[names.parameters])} partitions; delete it and make it with 1")
-    for name, parts in found.items():
+    if len(described[names.parameters]) != 1:
+        faults.append(
+            f"{names.parameters} has {len(described[names.parameters])} partitions; delete it and make it with 1"
+        )
+    for name, parts in described.items():
         copies = min(len(part["replica_nodes"]) for part in parts)
         if copies < settings.replication:
             faults.append(
@@ -86,24 +85,22 @@ def partition_faults(settings: Settings, found: Mapping[str, list[dict[str, Any]
 
 
 def wrong_configs(
-    client: KafkaAdminClient, settings: Settings, found: Mapping[str, list[dict[str, Any]]]
+    client: KafkaAdminClient, settings: Settings, described: Mapping[str, list[dict[str, Any]]]
 ) -> list[tuple[str, str, str, str, str]]:
     """Return (topic, key, value, value to have, why) for every config that would lose or spoil something."""
-    topics = [topic for topic in topic_specs(settings) if topic.name in found]
+    topics = [topic for topic in topic_specs(settings) if topic.name in described]
     if not topics:
         return []
     asked = [ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics]
     configs = client.describe_configs(asked, config_filter="all").get("topic", {})
-    untold = [topic.name for topic in topics if not configs.get(topic.name)]
-    if untold:
-        there = partitions(client, settings)  # without what was deleted since it was found
-        kept = [name for name in untold if name in there]
-        if kept:
-            raise TopicsError(f"the config of {', '.join(kept)} is not told: grant the right DESCRIBE_CONFIGS on them")
+    untold = {topic.name for topic in topics if not configs.get(topic.name)}
+    kept = sorted(untold & partitions(client, settings).keys()) if untold else []  # others were deleted meanwhile
+    if kept:
+        raise TopicsError(f"the config of {', '.join(kept)} is not told: grant the right DESCRIBE_CONFIGS on them")
     wrong = []
     for topic in (topic for topic in topics if topic.name not in untold):
         config = {key: str(entry["value"]) for key, entry in configs[topic.name].items()}
-        copies = min(len(part["replica_nodes"]) for part in found[topic.name])
+        copies = min(len(part["replica_nodes"]) for part in described[topic.name])
         for key, wanted, why in config_faults(topic, config, settings, copies=copies):
             wrong.append((topic.name, key, config[key], wanted, why))
     return wrong
@@ -135,11 +132,8 @@ def config_faults(
     if in_sync < settings.min_insync:
         yield "min.insync.replicas", str(settings.min_insync), f"but min_insync is {settings.min_insync}"
     elif in_sync > copies:
-        yield (
-            "min.insync.replicas",
-            str(settings.min_insync),
-            f"more than its {copies} replicas: nothing can be written",
-        )
+        why = f"more than its {copies} replicas: nothing can be written"
+        yield "min.insync.replicas", str(settings.min_insync), why
     if int(config["max.message.bytes"]) < RECORD_BYTES:
         yield "max.message.bytes", topic.config["max.message.bytes"], f"less than the largest record ({RECORD_BYTES})"
     if config["unclean.leader.election.enable"] != "false":

@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import AuthorizationError, TopicAlreadyExistsError, for_code
 from kafka.partitioner.default import murmur2
 
 from streams.broker.clients import admin
+from streams.broker.workarounds import describe_within
 from streams.settings import Settings, Topics
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class Topic:
     keep_s: float = 0.0  # what must be kept at least
 
 
-class Found(NamedTuple):
+class TopicState(NamedTuple):
     """A topic as the broker describes it."""
 
     topic_id: str
@@ -59,29 +60,18 @@ class Found(NamedTuple):
     leaderless: frozenset[int] = frozenset()  # partitions that nobody serves just now
 
 
-def describe_topics(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Found]:
+def describe_topics(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, TopicState]:
     """Return the topics that are there; of one whose description is refused only that it must not be read."""
-    found = {}
-    for topic in descriptions(client, list(names)):
+    states = {}
+    for topic in describe_within(client, list(names), within_ms=DESCRIBE_MS):
         allowed = topic.get("authorized_operations")  # old brokers do not tell
         if topic["error_code"] and issubclass(for_code(topic["error_code"]), AuthorizationError):
-            found[topic["name"]] = Found("", 0, readable=False)
+            states[topic["name"]] = TopicState("", 0, readable=False)
         elif topic["partitions"]:
             readable = allowed is None or "READ" in allowed
             dark = frozenset(part["partition_index"] for part in topic["partitions"] if part["leader_id"] < 0)
-            found[topic["name"]] = Found(str(topic["topic_id"]), len(topic["partitions"]), readable, dark)
-    return found
-
-
-def descriptions(client: KafkaAdminClient, names: list[str]) -> list[dict[str, Any]]:
-    """Return what the broker says of topics; kafka-python 3.0.12 waits for that without an end."""
-    manager = client._manager
-
-    async def ask() -> Any:
-        return await manager.wait_for(manager.call_soon(client._get_cluster_metadata, names), DESCRIBE_MS)
-
-    found: list[dict[str, Any]] = manager.run(ask)["topics"]
-    return found
+            states[topic["name"]] = TopicState(str(topic["topic_id"]), len(topic["partitions"]), readable, dark)
+    return states
 
 
 def topic_specs(settings: Settings) -> list[Topic]:
@@ -126,19 +116,18 @@ def create_topics(settings: Settings, topics: Iterable[Topic] | None = None) -> 
     Without ``topics`` they are those that the jobs need.
     """
     with admin(settings) as client:
-        there = set(client.list_topics())
-        wanted_topics = topic_specs(settings) if topics is None else topics
-        missing = [topic for topic in wanted_topics if topic.name not in there]
-        if not missing:
-            return []
+        there, copies = set(client.list_topics()), settings.replication
         wanted = {
             topic.name: {
                 "num_partitions": topic.partitions,
-                "replication_factor": settings.replication,
+                "replication_factor": copies,
                 "configs": dict(topic.config),
             }
-            for topic in missing
+            for topic in (topic_specs(settings) if topics is None else topics)
+            if topic.name not in there
         }
+        if not wanted:
+            return []
         for topic in client.create_topics(wanted, raise_errors=False)["topics"]:
             error = for_code(topic["error_code"])
             if topic["error_code"] and error is not TopicAlreadyExistsError:  # another creator may be as fast
@@ -150,18 +139,17 @@ def create_topics(settings: Settings, topics: Iterable[Topic] | None = None) -> 
 def delete_topics(settings: Settings) -> None:
     """Delete every topic whose name begins with the prefix of ``settings``; without a prefix none, since all would."""
     with admin(settings) as client:
-        there = [
-            name for name in client.list_topics() if settings.topic_prefix and name.startswith(settings.topic_prefix)
-        ]
-        if there:
-            client.delete_topics(there)
+        prefix = settings.topic_prefix
+        ours = [name for name in client.list_topics() if prefix and name.startswith(prefix)]
+        if ours:
+            client.delete_topics(ours)
 
 
 @contextmanager
 def stamps_of_any_time(settings: Settings) -> Iterator[None]:
     """Let events of any time be loaded: stamps far ahead are refused by live topics, as one could end a partition.
 
-    Who has no right to change a topic's config loads what the broker takes.
+    Without the right to change a topic's config, what the broker takes is loaded.
     """
     names = Topics.of(settings).events if settings.timestamps == "CreateTime" else ()
     closed = {topic.name: topic.config[AFTER_MAX] for topic in topic_specs(settings) if topic.name in names}
@@ -169,8 +157,7 @@ def stamps_of_any_time(settings: Settings) -> Iterator[None]:
         _set_stamps(settings, dict.fromkeys(closed, ANY_TIME))
     except AuthorizationError as error:
         log.warning("stamps far ahead will be refused: no right ALTER_CONFIGS on %s (%s)", ", ".join(names), error)
-        yield
-        return
+        closed = {}
     try:
         yield
     finally:
@@ -181,12 +168,12 @@ def _set_stamps(settings: Settings, limits: Mapping[str, str]) -> None:
     if not limits:
         return
     with admin(settings) as client:
-        topics = [ConfigResource(ConfigResourceType.TOPIC, name, {AFTER_MAX: limit}) for name, limit in limits.items()]
-        client.alter_configs(topics)
+        kind = ConfigResourceType.TOPIC
+        client.alter_configs([ConfigResource(kind, name, {AFTER_MAX: limit}) for name, limit in limits.items()])
         give_up_at = time.monotonic() + 5  # a broker hears of it from its controller a moment later
         while time.monotonic() < give_up_at:
-            found = client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in limits])
-            if all(found["topic"][name].get(AFTER_MAX, {}).get("value") == limit for name, limit in limits.items()):
+            topics = client.describe_configs([ConfigResource(kind, name) for name in limits])["topic"]
+            if all(topics[name].get(AFTER_MAX, {}).get("value") == limit for name, limit in limits.items()):
                 return
             time.sleep(0.05)
 
@@ -197,5 +184,4 @@ def partition_of(key: str | bytes, partitions: int) -> int:
     >>> [partition_of(name, 4) for name in ("ubm", "c2ucb", "pbm")]
     [0, 2, 1]
     """
-    found = murmur2(key.encode() if isinstance(key, str) else key)
-    return int((found & 0x7FFFFFFF) % partitions)
+    return int((murmur2(key.encode() if isinstance(key, str) else key) & 0x7FFFFFFF) % partitions)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
-from streams.charts.page import picture
+from streams.charts.grid import Cell, grid
 
 COLD, HOT = np.array([247, 251, 255]), np.array([8, 69, 148])  # colours of 0 and 1
 CELL = 44  # pixels
@@ -28,25 +28,13 @@ def terminal_map(examination: NDArray[np.float64], observations: NDArray[np.int6
 def svg_map(examination: NDArray[np.float64], observations: NDArray[np.int64]) -> str:
     """Return the same as a picture that every browser shows."""
     names = column_names(examination)
-    rows = cells_of(examination, observations)
-    parts = [
-        f'<text x="{CELL * (column + 1.5)}" y="{CELL * 0.6}" text-anchor="middle">{name}</text>'
-        for column, name in enumerate(names)
-    ]
-    for k, cells in enumerate(rows):
-        top = CELL * (k + 1)
-        parts.append(f'<text x="{CELL * 0.5}" y="{top + CELL * 0.6}" text-anchor="middle">k = {k + 1}</text>')
-        for column, (value, count) in enumerate(cells):
-            left = CELL * (column + 1)
-            fill, ink = colours(value)
-            hint = f"k = {k + 1}, {names[column]}: {value:.4f} from {count} rows"
-            parts.append(
-                f'<g fill="{ink}"><title>{hint}</title>'
-                f'<rect x="{left}" y="{top}" width="{CELL - 2}" height="{CELL - 2}" fill="{fill}"/>'
-                f'<text x="{left + CELL / 2 - 1}" y="{top + CELL * 0.58}" text-anchor="middle">'
-                f"{value:.2f}{'' if count else '·'}</text></g>"
-            )
-    return picture(CELL * (len(names) + 1), CELL * (len(rows) + 1), parts) + "\n"
+    rows = {}
+    for k, chances in enumerate(cells_of(examination, observations)):
+        rows[f"k = {k + 1}"] = [
+            Cell(f"{w:.2f}{'' if count else '·'}", *colours(w), f"k = {k + 1}, {name}: {w:.4f} from {count} rows")
+            for (w, count), name in zip(chances, names, strict=False)
+        ]
+    return grid(rows, names, wide=CELL, tall=CELL, left=CELL + 8) + "\n"
 
 
 def column_names(examination: NDArray[np.float64]) -> list[str]:
@@ -56,11 +44,10 @@ def column_names(examination: NDArray[np.float64]) -> list[str]:
 
 def cells_of(examination: NDArray[np.float64], observations: NDArray[np.int64]) -> list[list[tuple[float, int]]]:
     """Return the chance and the rows behind it, row by row, without the cells k′ ≥ k."""
-    if examination.ndim == 1:
-        return [[(float(value), int(count))] for value, count in zip(examination, observations, strict=True)]
+    pairs = zip(np.atleast_2d(examination.T).T, np.atleast_2d(observations.T).T, strict=True)
     return [
-        [(float(examination[k, last]), int(observations[k, last])) for last in range(k + 1)]
-        for k in range(len(examination))
+        list(zip(chances[: k + 1].tolist(), counts[: k + 1].tolist(), strict=True))
+        for k, (chances, counts) in enumerate(pairs)
     ]
 
 

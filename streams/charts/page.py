@@ -1,9 +1,12 @@
-"""One HTML page in light and dark with all it shows inside, and the frame of its pictures."""
+"""One HTML page in light and dark, the frame of its pictures, and tables: for a page, the terminal and Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
 COLOURS = ("#8a8f98", "#b07aa1", "#e0883a", "#c9a400", "#3f8fd2", "#1a9850", "#d1495b", "#6b4c9a")
 STYLE = """
@@ -43,3 +46,39 @@ def picture(width: float, height: float, parts: Iterable[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'font-family="sans-serif" font-size="12" fill="var(--ink, #222)">{"".join(parts)}</svg>'
     )
+
+
+def terminal_table(
+    head: Sequence[str], lines: Iterable[Sequence[str]], *, title: str | None = None, caption: str | None = None
+) -> Table:
+    """Return a table whose first column is names and whose others are numbers."""
+    table = Table(title=title, title_justify="left", caption=caption, box=SIMPLE_HEAD, padding=0, show_edge=False)
+    for number, name in enumerate(head):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def html_table(head: Sequence[str], lines: Iterable[Sequence[str]], *, colours: Sequence[str] = ()) -> str:
+    """Return a table; with colours, a spot of its own before the first cell of each line.
+
+    >>> html_table(["K"], [["<3"]])
+    '<section><table><tr><th>K</th></tr><tr><td>&lt;3</td></tr></table></section>'
+    """
+    rows = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>"]
+    for number, line in enumerate(lines):
+        spot = f'<i style="background:{colours[number]}"></i>' if colours else ""
+        rows.append(f"<tr><td>{spot}{'<td>'.join(f'{escape(cell)}</td>' for cell in line)}</tr>")
+    return f"<section><table>{''.join(rows)}</table></section>"
+
+
+def markdown_table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return the same for a Markdown file.
+
+    >>> print(markdown_table(["K", "lift"], [["3", "+1%"]]))
+    | K | lift |
+    | --- | --- |
+    | 3 | +1% |
+    """
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *lines))

@@ -20,9 +20,9 @@ class LastWords(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep why a connection failed."""
-        found = re.match(r"Bootstrap connection to \S+ failed: (.*?)(?: \(backoff.*)?$", record.getMessage())
-        if found and not (self.text and "RequestTimedOut" in found[1]):  # the last try may only have had no time left
-            self.text = f" ({found[1]})"
+        match = re.match(r"Bootstrap connection to \S+ failed: (.*?)(?: \(backoff.*)?$", record.getMessage())
+        if match and not (self.text and "RequestTimedOut" in match[1]):  # the last try may only have had no time left
+            self.text = f" ({match[1]})"
 
 
 def code_of(command: str, work: Callable[[], int]) -> int:
@@ -42,11 +42,8 @@ def explained(error: Exception, last_words: str = "") -> str | None:
     """Return what a user must know of an expected error, in one line; None for a bug, which keeps its trace."""
     from streams.settings import without_logins
 
-    words = in_words(error, last_words)
-    if words is None:
-        return None
-    shown = without_logins(words)
-    return shown if len(shown) <= 2 * HALF else f"{shown[:HALF]} … {shown[-HALF:]}"
+    words = without_logins(in_words(error, last_words) or "")
+    return words[:HALF] + " … " + words[-HALF:] if len(words) > 2 * HALF else words or None
 
 
 def in_words(error: Exception, last_words: str) -> str | None:

@@ -6,38 +6,16 @@ import logging
 import sys
 import warnings
 from importlib import metadata
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from typer import Exit, Option, Typer
 
-from streams.commands import (
-    advise,
-    archive,
-    catalogue,
-    compare,
-    dashboard,
-    dead_letters,
-    demo,
-    drill,
-    encoder,
-    jobs,
-    lag,
-    ledger,
-    offline,
-    produce,
-    rank,
-    replay,
-    rollout,
-    serve,
-    servers,
-    show,
-    traffic,
-)
+from streams.commands import experiment, offline, records, replay, reports, running, serving, show, upkeep
 from streams.commands.errors import LastWords, explained
 from streams.commands.options import note
 
 # The work is imported inside each command, so that --help answers at once.
-cli = typer.Typer(
+cli = Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,29 +24,7 @@ cli = typer.Typer(
     A first run: glimpse demo. With servers: glimpse up, then topics, worker, produce and rank.
     Settings come from GLIMPSE_* variables and glimpse.toml (see examples/glimpse.toml).""",
 )
-for group in (
-    demo,
-    servers,
-    jobs,
-    produce,
-    rank,
-    catalogue,
-    serve,
-    traffic,
-    show,
-    compare,
-    advise,
-    lag,
-    dashboard,
-    dead_letters,
-    archive,
-    replay,
-    rollout,
-    ledger,
-    drill,
-    offline,
-    encoder,
-):
+for group in (running, serving, show, reports, records, replay, upkeep, offline, experiment):
     cli.add_typer(group.commands)
 
 
@@ -76,27 +32,22 @@ def print_version(wanted: bool) -> None:
     """Print which Glimpse this is, and end."""
     if wanted:
         print(f"glimpse {metadata.version('glimpse')}")
-        raise typer.Exit
+        raise Exit
 
 
 @cli.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+        bool, Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options before the command."""
 
 
-def one_line(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Say a warning as a command does, without the place in the code."""
-    note(f"glimpse: {message}")
-
-
 def main() -> None:
     """Run the command; an expected error is one line on stderr and exit code 1."""
     last = LastWords()
-    warnings.showwarning = one_line
+    warnings.showwarning = lambda message, *_, **__: note(f"glimpse: {message}")  # without the place in the code
     logging.getLogger("kafka").addHandler(last)
     try:
         cli()

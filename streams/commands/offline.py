@@ -1,41 +1,43 @@
-"""glimpse fit, evaluate, experiment: commands on click logs, thin around the work."""
+"""glimpse fit, evaluate and encoder: commands on click logs and catalogues."""
 
 from __future__ import annotations
 
-import os
-from enum import StrEnum
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from rich.console import Console
+from rich.progress import Progress
+from typer import Argument, BadParameter, Option, Typer
 
-from streams.commands.options import CommandError, Config, note, with_buckets
+from streams.commands.options import CommandError, Config, note, settings_of, time_of
 
 if TYPE_CHECKING:
     from schemas.records import Snapshot
     from streams.offline import Logs
 
-commands = typer.Typer()
+commands = Typer()
 
-LogPlace = Annotated[
+
+LogsArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         help="kafka (as set), kafka://host:port, the directory of an archive or of an embedded runner, or a file of "
         'JSON lines {"query": "q", "items": [7, 8], "clicks": [0, 1]}, plain or gzip.'
     ),
 ]
 Events = Annotated[
-    bool, typer.Option("--events/--samples", help="Join the raw events of Glimpse's logs again, or take its samples.")
+    bool, Option("--events/--samples", help="Join the raw events of Glimpse's logs again, or take its samples.")
 ]
-From = Annotated[str | None, typer.Option("--from", help="Lists of Glimpse's logs shown from this time on (ISO, UTC)…")]
-To = Annotated[str | None, typer.Option("--to", help="…and before this one.")]
+From = Annotated[str | None, Option("--from", help="Lists of Glimpse's logs shown from this time on (ISO, UTC)…")]
+To = Annotated[str | None, Option("--to", help="…and before this one.")]
 Truncated = Annotated[
-    bool, typer.Option("--truncated", help="Take samples of Glimpse's logs although their beginning is gone.")
+    bool, Option("--truncated", help="Take samples of Glimpse's logs although their beginning is gone.")
 ]
 
 
 def lists_at(
-    place: str,
+    address: str,
     events: bool,
     buckets: list[str] | None,
     start: str | None,
@@ -46,91 +48,71 @@ def lists_at(
     candidates: bool = False,
 ) -> Logs:
     """Return the lists of a file, or of what Glimpse has logged; what to know of them is noted."""
-    from contextlib import closing
-
-    from streams.logs import parse_time
     from streams.logs.job import open_source
     from streams.offline import ListChoice, read_logs, read_own_logs
-    from streams.settings import load
 
-    if place != "kafka" and not place.startswith("kafka://") and not Path(place).is_dir():
+    if address != "kafka" and not address.startswith("kafka://") and not Path(address).is_dir():
         if events or buckets or start or stop or truncated:
             raise CommandError(
-                f"a file has all its lists: --events, a bucket, --from, --to and --truncated are not for {place}"
+                f"a file has all its lists: --events, a bucket, --from, --to and --truncated are not for {address}"
             )
-        return read_logs(Path(place))
+        return read_logs(Path(address))
     choice = ListChoice(
         events=events,
         buckets=tuple(buckets or ()),
-        from_ms=None if start is None else parse_time(start),
-        to_ms=None if stop is None else parse_time(stop),
+        from_ms=time_of(start),
+        to_ms=time_of(stop),
         truncated=truncated,
         candidates=candidates,
     )
-    settings = with_buckets(config) if events else load(config)
-    with closing(open_source(place, settings)) as source:
+    settings = settings_of(config, buckets=events)
+    with closing(open_source(address, settings)) as source:
         logs, notes = read_own_logs(source, settings, choice)
-    for text in notes:
-        note(text)
+    note(*notes)
     return logs
 
 
-def policy_at(place: str, bucket: str | None, config: Path | None) -> Path | Snapshot:
+def policy_at(address: str, bucket: str | None, config: Path | None) -> Path | Snapshot:
     """Return a path as it is, or the newest snapshot that is served at an address."""
-    from contextlib import closing
-
     from streams.parameters import SnapshotMissing
-    from streams.parameters.job import open_parameters
-    from streams.settings import load
+    from streams.parameters.job import STORES, open_parameters
 
-    if place not in ("kafka", "redis") and "://" not in place:
-        return Path(place)
-    with closing(open_parameters(place, load(config))) as served:
+    if address not in {store.name for store in STORES if store.name} and "://" not in address:
+        return Path(address)
+    with closing(open_parameters(address, settings_of(config))) as served:
         there = served.buckets()
         if bucket is None and len(there) != 1:
-            raise SnapshotMissing(f"{place} has models of {', '.join(there) or 'no bucket'}; say which: --bucket NAME")
+            raise SnapshotMissing(
+                f"{address} has models of {', '.join(there) or 'no bucket'}; say which: --bucket NAME"
+            )
         name = bucket or there[0]
-        found = served.newest(name)
-        if found is None:
+        snapshot = served.newest(name)
+        if snapshot is None:
             raise SnapshotMissing(f"no model under {served.where(name)}; there are models of: {', '.join(there)}")
-        return found
+        return snapshot
 
 
-class ExperimentError(RuntimeError):
-    """An experiment that cannot be played as asked."""
+def click_model(name: str) -> str:
+    """Return the name of a click model, or say which there are."""
+    from learner.click_models import CLICK_MODELS
 
-
-class ModelName(StrEnum):
-    """The click models."""
-
-    ubm, pbm, cm, dcm = "ubm", "pbm", "cm", "dcm"
-    sdbn, dbn, ccm = "sdbn", "dbn", "ccm"
-
-
-class EstimatorName(StrEnum):
-    """The estimators, and all of them."""
-
-    ubm_ips = "ubm-ips"
-    ubm_dr = "ubm-dr"
-    ubm_linear = "ubm-linear"
-    ubm_ips_sequential = "ubm-ips-sequential"
-    ips = "ips"
-    position_ips = "position-ips"
-    cascade_ips = "cascade-ips"
-    cascade_dr = "cascade-dr"
-    every = "all"
+    if name not in CLICK_MODELS:
+        raise BadParameter(f"{name!r} is none of {', '.join(CLICK_MODELS)}")
+    return name
 
 
 @commands.command()
 def fit(
-    logs: LogPlace,
-    model: Annotated[ModelName, typer.Option(help="Whose table to write.")] = ModelName.ubm,
-    out: Annotated[Path | None, typer.Option(help="The table's JSON file, as glimpse.toml names it.")] = None,
+    logs: LogsArgument,
+    model: Annotated[
+        str, Option(parser=click_model, help="Click model whose table to write; all are compared and listed.")
+    ] = "ubm",
+    out: Annotated[Path | None, Option(help="The table's JSON file, as glimpse.toml names it.")] = None,
     held_out: Annotated[
-        Path | None, typer.Option(help="Lists to judge on; else every fifth session of LOGS, or list if it has none.")
+        Path | None, Option(help="Lists to judge on; else every fifth session of LOGS, or list if it has none.")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Write the heat map as an SVG file too.")] = None,
-    bucket: Annotated[list[str] | None, typer.Option(help="Only lists of this bucket; may be repeated.")] = None,
+    picture: Annotated[Path | None, Option(help="Write the heat map as an SVG file too.")] = None,
+    bucket: Annotated[list[str] | None, Option(help="Only lists of this bucket; may be repeated.")] = None,
     events: Events = False,
     start: From = None,
     stop: To = None,
@@ -142,40 +124,37 @@ def fit(
     Clicks tell w only up to a factor. By convention the largest well-observed cell of a written table is 1; the factor
     that was taken out is said, and loading a table never rescales it.
     """
-    from rich.console import Console
-
     from streams.offline import read_logs, run_fit
 
     lists = lists_at(logs, events, bucket, start, stop, truncated=truncated, config=config)
     others = None if held_out is None else read_logs(held_out)
-    run_fit(lists, model=model.value, out=out, held_out=others, picture=picture, console=Console())
+    run_fit(lists, model=model, out=out, held_out=others, picture=picture, console=Console())
 
 
 @commands.command()
 def evaluate(
-    logs: LogPlace,
-    policy: Annotated[
-        str, typer.Option(help="A snapshot file, a directory of them, or where they are served: kafka, redis, a URL.")
-    ],
+    logs: LogsArgument,
+    policy: Annotated[str, Option(help="A snapshot file, a directory of them, or a store's name or URL.")],
     estimator: Annotated[
-        list[EstimatorName] | None,
-        typer.Option(help="May be repeated; else ubm-ips, or ubm-linear where no two lists are alike."),
+        list[str] | None,
+        Option(
+            help="ubm-ips, ubm-dr, ubm-linear, ubm-ips-sequential, ips, position-ips, cascade-ips, cascade-dr or all; "
+            "may be repeated. Default: ubm-ips, or ubm-linear where no two lists are alike."
+        ),
     ] = None,
-    bucket: Annotated[str | None, typer.Option(help="Whose snapshot, if there are several.")] = None,
-    table: Annotated[Path | None, typer.Option(help="The examination table; else it is learned from LOGS.")] = None,
-    size: Annotated[int | None, typer.Option(min=1, max=50, help="Length of the policy's lists.")] = None,
+    bucket: Annotated[str | None, Option(help="Whose snapshot, if there are several.")] = None,
+    examination: Annotated[Path | None, Option(help="The examination table. Default: learned from LOGS.")] = None,
+    size: Annotated[int | None, Option(min=1, max=50, help="Length of the policy's lists.")] = None,
     temperature: Annotated[
-        float, typer.Option(min=0, help="Above 0 the policy draws items by e^(estimate / temperature).")
+        float, Option(min=0, help="Above 0 the policy draws items by e^(estimate / temperature).")
     ] = 0.0,
-    clip: Annotated[float | None, typer.Option(help="The largest weight.")] = None,
-    normalise: Annotated[bool, typer.Option("--normalise", help="Divide by the mean weight.")] = False,
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for asymptotic ones.")] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
-    log_bucket: Annotated[
-        list[str] | None, typer.Option(help="Only logged lists of this bucket; may be repeated.")
-    ] = None,
+    clip: Annotated[float | None, Option(help="The largest weight.")] = None,
+    normalise: Annotated[bool, Option("--normalise", help="Divide by the mean weight.")] = False,
+    level: Annotated[float, Option(help="Of the intervals.")] = 0.95,
+    bootstrap: Annotated[int, Option(min=0, help="Resamples for the intervals; 0 for asymptotic ones.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Of everything that is drawn.")] = 0,
+    as_json: Annotated[bool, Option("--json", help="One line of JSON.")] = False,
+    log_bucket: Annotated[list[str] | None, Option(help="Only logged lists of this bucket; may be repeated.")] = None,
     events: Events = False,
     start: From = None,
     stop: To = None,
@@ -194,26 +173,21 @@ def evaluate(
     the model that the bandits learn by. Propensities are taken from the log ("propensities", given the items above;
     "position_propensities") if it has them, and estimated from its frequencies otherwise.
     """
-    from rich.console import Console
+    from streams.offline import evaluate_policy, evaluation_json, show_evaluation
 
-    from streams.offline import EvaluationRequest, chosen_estimators, evaluate_policy, evaluation_json, show_evaluation
-
-    lists = lists_at(logs, events, log_bucket, start, stop, truncated=truncated, config=config, candidates=True)
     report = evaluate_policy(
-        EvaluationRequest(
-            lists,
-            policy_at(policy, bucket, config),
-            chosen_estimators([each.value for each in estimator or ()]),
-            bucket=bucket,
-            table=table,
-            size=size,
-            temperature=temperature,
-            clip=clip,
-            normalise=normalise,
-            level=level,
-            draws=bootstrap,
-            seed=seed,
-        )
+        lists_at(logs, events, log_bucket, start, stop, truncated=truncated, config=config, candidates=True),
+        policy_at(policy, bucket, config),
+        estimator or (),
+        bucket=bucket,
+        examination=examination,
+        size=size,
+        temperature=temperature,
+        clip=clip,
+        normalise=normalise,
+        level=level,
+        draws=bootstrap,
+        seed=seed,
     )
     if as_json:
         print(evaluation_json(report))
@@ -221,48 +195,42 @@ def evaluate(
         show_evaluation(report, Console())
 
 
-@commands.command()
-def experiment(
-    name: Annotated[str, typer.Argument(help="day-one, gap, coverage, yandex, taobao or online.")],
-    logs: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A click log, JSON lines, plain or gzip. yandex: one; day-one: pairs, to learn and to judge."
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder of the report; else experiment-<name>.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=100, help="Lists per algorithm and seed; else as reported.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Worlds that everything is played in.")] = 10,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+encoder = Typer(no_args_is_help=True, help="Encoders: short contexts made of many features.")
+commands.add_typer(encoder, name="encoder")
+
+
+@encoder.command()
+def train(
+    catalogue: Annotated[Path, Argument(help="Items and users with features, as JSON lines or .npz.")],
+    out: Annotated[Path, Option(help="Where the encoder goes.")] = Path("encoder.bin"),
+    pairs: Annotated[int, Option(min=100, help="Pairs of a user and an item to learn from.")] = 60_000,
+    epochs: Annotated[int, Option(min=1, help="How often to go through them.")] = 30,
+    seed: Annotated[int, Option(min=0, help="The same seed and versions give the same encoder.")] = 0,
 ) -> None:
-    """Redo an experiment of the paper, or one that explains it: tables, intervals and figures.
+    """Train the paper's denoising autoencoder on a catalogue's users and items: contexts of ten numbers.
 
-    day-one: what each learner makes of an old ranker's log. gap: where weighting by examination pays. coverage: how
-    often the intervals of offline estimates hold the truth. yandex, taobao, online: the paper's own three.
+    Serve with it: a catalogue whose recipe is ["code"], glimpse serve --encoder FILE, and its hash for the
+    buckets, which carry it into their snapshots.
     """
-    from streams.offline.job import run_coverage, run_day_one, run_gap, run_online, run_taobao, run_yandex
+    import numpy as np
 
-    folder, given = out or Path(f"experiment-{name}"), logs or []
-    more = {} if rounds is None else {"rounds": rounds}
-    if name == "day-one":
-        if len(given) % 2:
-            raise ExperimentError(
-                "glimpse experiment day-one takes logs in pairs: --logs to-learn-from --logs to-judge"
-            )
-        run_day_one(folder, logs=list(zip(given[::2], given[1::2], strict=True)), seeds=seeds, workers=workers)
-    elif name == "gap":
-        run_gap(folder, seeds=seeds, workers=workers, **more)
-    elif name == "coverage":
-        run_coverage(folder, replications=rounds or 1000, workers=workers)
-    elif name == "yandex":
-        if len(given) != 1:
-            raise ExperimentError("glimpse experiment yandex needs one click log: --logs pages.jsonl.gz")
-        run_yandex(given[0], folder, seeds=seeds, workers=workers, **more)
-    elif name == "taobao":
-        run_taobao(folder, seeds=seeds, workers=workers, **more)
-    elif name == "online":
-        run_online(folder, seeds=seeds, workers=workers, **more)
-    else:
-        raise ExperimentError(
-            f"there are the experiments day-one, gap, coverage, yandex, taobao and online; {name!r} is none of them"
+    from streams.offline import train_on_pairs
+    from streams.rank import Recipe, read_catalogue
+
+    held = read_catalogue(catalogue, recipe=Recipe(["item"]))
+    if not held.users:
+        raise CommandError(f"{catalogue} names no users; an encoder learns from pairs of a user and an item")
+    users = np.array([held.user(user) for user in held.user_ids])
+    with Progress() as progress:
+        task = progress.add_task("training", total=epochs)
+        trained = train_on_pairs(
+            held.held[:, 1:],
+            users,
+            seed=seed,
+            pairs=pairs,
+            epochs=epochs,
+            on_epoch=lambda error: progress.update(task, advance=1, description=f"training, MSE {error:.5f}"),
         )
+    out.write_bytes(trained.to_bytes())
+    print(f'dim = {trained.code}\ncontexts_sha256 = "{trained.sha256()}"')
+    note(f'next: these lines for each bucket, the recipe ["code"] in the catalogue, glimpse serve --encoder {out}')

@@ -5,29 +5,31 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option, Typer
 
-from streams.commands.options import Config, note
+from streams.commands.options import Config, note, settings_of
 
 if TYPE_CHECKING:
     from schemas.records import Progress, Rollout, Snapshot
     from streams.settings import Bucket, Settings
 
-commands = typer.Typer()
+commands = Typer()
 
 SHOWN = 24  # numbers of θ; --json has all
 
 
 @commands.command()
 def show(
-    bucket: Annotated[str | None, typer.Argument(help="Whose model; without one, a line for each bucket.")] = None,
+    bucket: Annotated[str | None, Argument(help="Whose model; without one, a line for each bucket.")] = None,
     source: Annotated[
-        str | None, typer.Option(help="kafka, redis, a URL of one, or a directory; else redis if set, else kafka.")
+        str | None,
+        Option(help="A store's name, its URL, or a directory. Default: the online store if set, else kafka."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON per bucket, with all of θ.")] = False,
+    as_json: Annotated[bool, Option("--json", help="One line of JSON per bucket, with all of θ.")] = False,
     config: Config = None,
 ) -> None:
     """Show what a bucket's newest snapshot holds: algorithm, version, age, lists, θ, table, hashes, where from.
@@ -35,39 +37,33 @@ def show(
     Settings that differ from those it was learned with are named, and so are a rollout that is in force over them and
     an epoch that has not caught up yet, with how far it is. A snapshot that is damaged is refused.
     """
-    from contextlib import closing
+    from streams.parameters import SnapshotMissing, verify
+    from streams.parameters.job import open_parameters, serving_store
 
-    from streams.parameters import SnapshotMissing, describe, verify
-    from streams.parameters.job import open_parameters
-    from streams.settings import load
-
-    settings = load(config)
+    settings = settings_of(config)
     under_way = rollouts_of(settings) if source in (None, "kafka") else Rollouts()
-    with closing(open_parameters(source or ("redis" if settings.redis else "kafka"), settings)) as place:
-        names = [bucket] if bucket else sorted({*place.buckets(), *settings.buckets})
-        found = {name: place.newest(name) for name in names}
+    with closing(open_parameters(source or serving_store(settings), settings)) as store:
+        names = [bucket] if bucket else sorted({*store.buckets(), *settings.buckets})
         rows = []
-        for name, snapshot in found.items():
+        for name, snapshot in {name: store.newest(name) for name in names}.items():
             if snapshot is None:
                 if bucket:
-                    known = ", ".join(place.buckets()) or "none"
-                    raise SnapshotMissing(f"no model under {place.where(name)}; there are models of: {known}")
-                note(f"{name}: no model under {place.where(name)}; start one: glimpse learn")
+                    there = ", ".join(store.buckets()) or "none"
+                    raise SnapshotMissing(f"no model under {store.where(name)}; there are models of: {there}")
+                note(f"{name}: no model under {store.where(name)}; start one: glimpse learn")
                 continue
             verify(snapshot)
-            now_ms = round(time.time() * 1000)
-            learned_with = under_way.learned_with(settings.buckets.get(name), snapshot)
-            row = describe(snapshot, learned_with, where=place.where(name), now_ms=now_ms)
-            rows.append(row | under_way.of(settings.buckets.get(name), snapshot))
+            known, now_ms = settings.buckets.get(name), round(time.time() * 1000)
+            rows.append(under_way.row(known, snapshot, where=store.where(name), now_ms=now_ms))
         if not names:
-            raise SnapshotMissing(f"no model under {place.where('*')}; start one: glimpse learn")
+            raise SnapshotMissing(f"no model under {store.where('*')}; start one: glimpse learn")
     if as_json:
         for row in rows:
             print(json.dumps(row))
     elif bucket:
         print("\n".join(page(rows[0])))
     else:
-        print("\n".join(lines(rows)))
+        print("\n".join(map(line, rows)))
 
 
 @dataclass(frozen=True)
@@ -78,34 +74,32 @@ class Rollouts:
     candidates: Mapping[str, Snapshot] = field(default_factory=dict)
     progress: Mapping[int, Progress] = field(default_factory=dict)
 
-    def learned_with(self, bucket: Bucket | None, snapshot: Snapshot) -> Bucket | None:
-        """Return the bucket as a snapshot was learned, if that is known; else as the settings have it."""
-        from streams.parameters import ConfigChanged
+    def row(self, bucket: Bucket | None, snapshot: Snapshot, *, where: str, now_ms: int) -> dict[str, Any]:
+        """Return what a snapshot holds and what is under way with its bucket, as JSON can hold it."""
+        from streams.parameters import (
+            ConfigChanged,
+            describe,
+            describe_candidate,
+            describe_rollout,
+            differences,
+            in_force,
+        )
         from streams.rollout import Serving
-
-        if bucket is None:
-            return None
-        try:
-            return Serving(bucket, snapshot, self.rollouts.get(bucket.name)).parameters or bucket
-        except ConfigChanged:  # the rollout does not fit the settings, which is said
-            return bucket
-
-    def of(self, bucket: Bucket | None, snapshot: Snapshot) -> dict[str, Any]:
-        """Return what is under way with a bucket, as JSON can hold it."""
-        from streams.parameters import ConfigChanged, describe_candidate, describe_rollout, differences, in_force
 
         rollout, candidate = self.rollouts.get(snapshot.bucket), self.candidates.get(snapshot.bucket)
         if candidate is not None and candidate.epoch <= snapshot.epoch:
             candidate = None
-        at = self.progress.get(snapshot.samples_partition)
-        differ: list[str] = []
-        if bucket is not None and candidate is None:
+        learned_with, differ = bucket, list[str]()
+        if bucket is not None:
+            with suppress(ConfigChanged):  # a rollout that does not fit the settings is a difference
+                learned_with = Serving(bucket, snapshot, rollout).parameters or bucket
             try:
                 differ = differences(in_force(bucket, rollout), snapshot)
             except ConfigChanged as error:
                 differ = [str(error)]
-        return {
-            "settings_differ": differ,
+        at = self.progress.get(snapshot.samples_partition)
+        return describe(snapshot, learned_with, where=where, now_ms=now_ms) | {
+            "settings_differ": differ if candidate is None else [],
             "rollout": None if rollout is None or bucket is None else describe_rollout(bucket, rollout),
             "candidate": None if candidate is None else describe_candidate(candidate, at),
         }
@@ -113,39 +107,30 @@ class Rollouts:
 
 def rollouts_of(settings: Settings) -> Rollouts:
     """Return what was rolled out on Kafka; when Kafka is away, nothing, and that is noted."""
-    from contextlib import closing
-
     from streams.logs import SourceAway
     from streams.parameters import SnapshotMissing
     from streams.parameters.job import KafkaParameters
 
     try:
-        with closing(KafkaParameters(settings)) as place:
-            place.catch_up()
-            return Rollouts(place.rollouts, place.candidates, place.progress)
+        with closing(KafkaParameters(settings)) as store:
+            store.catch_up()
+            return Rollouts(store.rollouts, store.candidates, store.progress)
     except (SourceAway, SnapshotMissing) as error:
         note(f"rollouts are not shown: {error}")
         return Rollouts()
 
 
-def lines(rows: list[dict[str, Any]]) -> list[str]:
-    """Return a line for each bucket, tabs between."""
+def line(row: dict[str, Any]) -> str:
+    """Return one bucket in a line, tabs between."""
     from streams.lag import spoken
 
-    return [
-        f"{row['bucket']}\t{row['algorithm']}\t{row['version']}\t{row['lists']} lists\t{spoken(row['age_s'])} old\t"
-        f"{row['sha256'][:12]}" + ("\tsettings differ" if row["settings_differ"] else "") + beside(row)
-        for row in rows
-    ]
-
-
-def beside(row: dict[str, Any]) -> str:
-    """Return in a few words what is under way with a bucket."""
-    words = "\trolled out" if row["rollout"] and row["rollout"]["in_force"] else ""
-    candidate = row["candidate"]
-    if candidate is None:
-        return words
-    return words + f"\tepoch {candidate['epoch']} at {candidate['share'] or 0:.0%}"
+    words = [row["bucket"], row["algorithm"], row["version"], f"{row['lists']} lists", f"{spoken(row['age_s'])} old"]
+    words += [row["sha256"][:12], *(["settings differ"] if row["settings_differ"] else [])]
+    if row["rollout"] and row["rollout"]["in_force"]:
+        words.append("rolled out")
+    if row["candidate"]:
+        words.append(f"epoch {row['candidate']['epoch']} at {row['candidate']['share'] or 0:.0%}")
+    return "\t".join(map(str, words))
 
 
 def page(row: dict[str, Any]) -> list[str]:
@@ -180,9 +165,10 @@ def page(row: dict[str, Any]) -> list[str]:
         said = row["rollout"]["warning"] or f"epoch {row['rollout']['epoch']}, as the settings say"
         text.append(f"{'rollout':<10}{said}")
     if row["candidate"]:
-        one = row["candidate"]
+        candidate = row["candidate"]
         text.append(
-            f"{'candidate':<10}epoch {one['epoch']} ({one['algorithm']}) has learned {one['lists']} lists, to samples "
-            f"offset {one['samples_offset']} of {one['of']} ({one['share'] or 0:.0%}), and serves when it has caught up"
+            f"{'candidate':<10}epoch {candidate['epoch']} ({candidate['algorithm']}) has learned "
+            f"{candidate['lists']} lists, to samples offset {candidate['samples_offset']} of {candidate['of']} "
+            f"({candidate['share'] or 0:.0%}), and serves when it has caught up"
         )
     return text

@@ -1,24 +1,12 @@
 """Who won, and whether it is true: lifts of buckets over a control out of samples."""
 
 from streams.compare.columns import ListSums
-from streams.compare.comparison import (
-    METRICS,
-    BucketComparison,
-    BucketResult,
-    CompareError,
-    choice_of,
-    compare,
-)
-from streams.compare.look import CompareChoice
+from streams.compare.comparison import BucketComparison, CompareChoice, CompareError, choice_of, compare
 from streams.compare.losses import LostClicks
-from streams.compare.report import report_page
-from streams.compare.view import comparison_json, comparison_view
-from streams.compare.words import checks, verdict
+from streams.compare.view import checks, comparison_json, comparison_view, report_page, verdict
 
 __all__ = [
-    "METRICS",
     "BucketComparison",
-    "BucketResult",
     "CompareChoice",
     "CompareError",
     "ListSums",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,26 +41,19 @@ class UserSample:
         return np.asarray(mixed >> np.uint64(64 - self.halvings) == 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
+class Arm(NamedTuple):
     """What is compared: a bucket under one version of the split of users."""
 
     bucket: str
     split: str
 
 
-@dataclass(frozen=True, slots=True)
-class UserMinutes:
-    """Rows that are unique in (user, minute), of one arm."""
+class UserMinutes(NamedTuple):
+    """Rows of one arm by user and minute."""
 
     user: NDArray[np.uint64]
     minute: NDArray[np.int64]
     amounts: NDArray[np.int64]  # (rows, fields)
-
-    @classmethod
-    def empty(cls, fields: int) -> UserMinutes:
-        """Return no rows."""
-        return cls(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((0, fields), np.int64))
 
     def added_up(self) -> UserMinutes:
         """Return one row for each user and minute; those that came to nothing are dropped."""
@@ -76,38 +69,30 @@ class UserMinutes:
         return UserMinutes(user[starts][kept], minute[starts][kept], amounts[kept])
 
 
-@dataclass(slots=True)
 class ArmSums:
     """All that was counted of one arm; a list with sign −1 takes back what it had added, and where."""
 
-    fields: int
-    sample: UserSample = field(default_factory=UserSample)
-    rows: UserMinutes = field(init=False)
-    positions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, MAX_POSITIONS + 1), np.int64))
-    newest_ms: int = 0
-    userless: int = 0  # lists that no user is told of
-    _waiting: list[UserMinutes] = field(default_factory=list)
-    _sampled: int = 0  # the sample's halvings when the rows were thinned last
-
-    def __post_init__(self) -> None:
-        self.rows = UserMinutes.empty(self.fields)
+    def __init__(self, fields: int, sample: UserSample | None = None) -> None:
+        self.sample = sample or UserSample()
+        self.rows = UserMinutes(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((0, fields), np.int64))
+        self.positions = np.zeros((2, MAX_POSITIONS + 1), np.int64)
+        self.newest_ms = 0
+        self.userless = 0  # lists without a user
+        self._waiting: list[UserMinutes] = []
+        self._sampled = 0  # the sample's halvings when the rows were thinned last
 
     def add(self, user: NDArray[np.uint64], shown_at_ms: NDArray[np.int64], amounts: NDArray[np.int64]) -> None:
         """Add an amount for each list."""
-        if not len(user):
-            return
-        self.newest_ms = max(self.newest_ms, int(shown_at_ms.max()))
-        self._waiting.append(UserMinutes(user, shown_at_ms // MINUTE_MS, amounts))
+        if len(user):
+            self.newest_ms = max(self.newest_ms, int(shown_at_ms.max()))
+            self._waiting.append(UserMinutes(user, shown_at_ms // MINUTE_MS, amounts))
 
     def settle(self) -> UserMinutes:
         """Return the rows of users in the sample, all that waited added up."""
         if self._waiting or self._sampled != self.sample.halvings:
-            parts = [self.rows, *self._waiting]
-            user = np.concatenate([part.user for part in parts])
-            kept = self.sample.has(user)
-            minute = np.concatenate([part.minute for part in parts])[kept]
-            amounts = np.concatenate([part.amounts for part in parts])[kept]
-            self.rows = UserMinutes(user[kept], minute, amounts).added_up()
+            columns = [np.concatenate(parts) for parts in zip(self.rows, *self._waiting, strict=True)]
+            kept = self.sample.has(columns[0])
+            self.rows = UserMinutes(*(column[kept] for column in columns)).added_up()
             self._waiting, self._sampled = [], self.sample.halvings
         return self.rows
 
@@ -115,10 +100,7 @@ class ArmSums:
 class ListSums:
     """What sample batches say of each arm: lists, clicks and clicked lists of each user and minute.
 
-    Parameters
-    ----------
-    most_rows
-        Of users and minutes, 40 bytes each; beyond that, every second user is left out, as often as it takes.
+    Beyond ``most_rows`` of users and minutes, 40 bytes each, every second user is left out, as often as it takes.
     """
 
     def __init__(self, *, most_rows: int = 10_000_000) -> None:
@@ -134,9 +116,8 @@ class ListSums:
         ends = np.concatenate(([0], np.cumsum(clicked)))
         stops = np.cumsum(sizes)
         clicks = ends[stops] - ends[stops - sizes]
-        users = users_of(batch)
-        arm.userless += int((users == 0).sum())
-        users = np.where(users == 0, list_as_user(batch), users)
+        users, told = users_of(batch)
+        arm.userless += int((~told).sum())
         arm.add(users, batch.shown_at_ms_array, np.stack((signs, signs * clicks, signs * (clicks > 0)), axis=1))
         sign = np.repeat(signs, sizes)
         position = batch.positions_array
@@ -153,13 +134,12 @@ class ListSums:
             self.sample.halvings += 1
 
 
-def users_of(batch: SampleBatch) -> NDArray[np.uint64]:
-    """Return the hash of each list's user, 0 where none is told."""
-    found = batch.user_hashes_array
-    return found if len(found) else np.zeros(len(batch.sizes), np.uint64)
+def users_of(batch: SampleBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Return the hash of each list's user, and whether the list has one.
 
-
-def list_as_user(batch: SampleBatch) -> NDArray[np.uint64]:
-    """Return a number for each list by where its impression stands, the same for its correction."""
-    place = batch.source_offsets_array.astype(np.uint64) * np.uint64(1 << 12)
-    return place + batch.source_partitions_array.astype(np.uint64) + np.uint64(1)
+    A list without a user counts as one of its own, by where its impression stands: the same for its correction.
+    """
+    high_bits = batch.source_offsets_array.astype(np.uint64) * np.uint64(1 << 12)
+    alone = high_bits + batch.source_partitions_array.astype(np.uint64) + np.uint64(1)
+    users = batch.user_hashes_array if len(batch.user_hashes_array) else np.zeros_like(alone)
+    return np.where(users == 0, alone, users), users != 0

@@ -1,4 +1,4 @@
-"""The comparison of all buckets with a control, as far as the samples were read."""
+"""The comparison of all buckets with a control, as far as the samples were read, and the checks that it must pass."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from learner.compare import (
     RatioMoments,
     further_information,
     lift_over_control,
+    loss_gaps,
     moments_over_time,
+    ratio_evidence,
 )
 from streams.compare.columns import CLICKED, CLICKS, HITS, LISTS, MINUTE_MS, ROWS, Arm, ArmSums, ListSums
-from streams.compare.guards import join_rate, sample_ratio
-from streams.compare.look import CompareChoice, Look
 from streams.compare.losses import LOST, LostClicks
-from streams.compare.shadows import ShadowResult
 from streams.settings import Settings
 from streams.split import Split
 
@@ -30,6 +29,21 @@ POINTS = 200  # of a curve
 
 class CompareError(ValueError):
     """A comparison that cannot be made as asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareChoice:
+    """What to compare, and how sure to be."""
+
+    control: str | None = None  # else the first by name
+    split: str | None = None  # version of the split; else the newest
+    shares: Mapping[str, float] = field(default_factory=dict)  # of users, as the split means them; none: not tested
+    buckets: tuple[str, ...] = ()  # none: all
+    metric: str = "sum"  # that the verdict is about
+    alpha: float = 0.05  # chance that any verdict is ever wrong
+    guardrail: float = 0.05  # a bucket certainly so much below the control is to be stopped
+    alarm_alpha: float = 0.0005  # chance that a check ever blames what is sound: half of the 0.1% that is promised
+    correctable_s: float = 1200.0  # H: so long after being shown a list may change
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,19 @@ class BucketResult:
     lifts: dict[str, BucketLift] | None  # None for the control
     by_position: list[tuple[int, int]]  # rows and clicks of position 1, 2, …
     curve: dict[str, list[float]]  # by end of minute: time_ms, lists, sum, set; and low and high of the lift
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowResult:
+    """A shadow's estimated rates with their 95% bounds, of a policy as it stands now, and its host's own rates."""
+
+    bucket: str
+    host: str
+    estimator: str
+    lists: int  # of the host
+    rates: dict[str, tuple[float, float, float]]  # by metric: value, low, high
+    host_rates: dict[str, float]
+    notes: list[str]  # what to beware of, or why there is no estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +115,29 @@ def compare(sums: ListSums, losses: LostClicks, choice: CompareChoice) -> Bucket
     notes: list[str] = []
     if len({arm.split for arm in sums.arms}) > 1:
         notes.append(f"only lists under the split {split or 'without a version'!r} are compared; others: --split")
-    arms = {arm.bucket: found for arm, found in sums.arms.items() if arm.split == split}
+    arms = {arm.bucket: arm_sums for arm, arm_sums in sums.arms.items() if arm.split == split}
     arms = {name: arms[name] for name in sorted(arms) if not choice.buckets or name in choice.buckets}
     control = _control(arms, choice)
     sums.settle()
     if sums.sample.halvings:
         notes.append(f"1 of {2**sums.sample.halvings} users is taken, by a hash, to keep memory small")
-    minutes = np.unique(np.concatenate([found.rows.minute for found in arms.values()]))
+    minutes = np.unique(np.concatenate([arm_sums.rows.minute for arm_sums in arms.values()]))
     if not len(minutes):
         raise CompareError("all lists were taken back; there is nothing to compare")
-    per_user = all(found.userless == 0 for found in arms.values())
+    per_user = all(arm_sums.userless == 0 for arm_sums in arms.values())
     if not per_user:
         notes.append("some lists tell no user (log a split_version): each of those counts as a user of its own")
-    over = {name: [_moments(found, minutes, total) for total in (CLICKS, CLICKED)] for name, found in arms.items()}
+    over = {
+        name: [_moments(arm_sums, minutes, total) for total in (CLICKS, CLICKED)] for name, arm_sums in arms.items()
+    }
     losses.settle()
     lost = {name: losses.arms.get(Arm(name, split)) for name in arms}
-    look = Look(control, minutes, over, choice)
-    results = [_result(name, arms[name], lost[name], look) for name in arms]
+    each = replace(choice, control=control, alpha=choice.alpha / max(1, len(arms) - 1))  # so that all err with alpha
+    results = [_result(name, arms[name], lost[name], over, minutes, each) for name in arms]
     stops = [
-        one.bucket
-        for one in results
-        for lift in (one.lifts or {}).values()
+        result.bucket
+        for result in results
+        for lift in (result.lifts or {}).values()
         if lift.high is not None and lift.high < -choice.guardrail
     ]
     return BucketComparison(
@@ -117,9 +146,9 @@ def compare(sums: ListSums, losses: LostClicks, choice: CompareChoice) -> Bucket
         metric=choice.metric,
         from_ms=int(minutes[0]) * MINUTE_MS,
         to_ms=(int(minutes[-1]) + 1) * MINUTE_MS,
-        buckets=sorted(results, key=lambda one: -one.rates[choice.metric]),
-        sample_ratio=sample_ratio(look, arms, per_user=per_user),
-        join_rate=join_rate(look, arms, lost),
+        buckets=sorted(results, key=lambda result: -result.rates[choice.metric]),
+        sample_ratio=_sample_ratio(arms, over, minutes, choice, per_user),
+        join_rate=_join_rate(arms, lost, minutes, alpha=choice.alarm_alpha),
         stops=sorted(set(stops)),
         notes=notes,
     )
@@ -147,32 +176,38 @@ def _control(arms: Mapping[str, ArmSums], choice: CompareChoice) -> str:
     return next(iter(arms))
 
 
-def _moments(found: ArmSums, minutes: NDArray[np.int64], total: int) -> RatioMoments:
-    rows = found.rows
+def _moments(arm_sums: ArmSums, minutes: NDArray[np.int64], total: int) -> RatioMoments:
+    rows = arm_sums.rows
     when = np.searchsorted(minutes, rows.minute)
     return moments_over_time(rows.user, when, rows.amounts[:, LISTS], rows.amounts[:, total], bins=len(minutes))
 
 
-def _result(name: str, found: ArmSums, lost: ArmSums | None, look: Look) -> BucketResult:
-    over, minutes, choice = look.over, look.minutes, look.choice
-    amounts, rows = found.rows.amounts.sum(axis=0), found.rows
-    last = int(minutes[-1])
-    correctable = rows.minute > last - choice.correctable_s * 1000 / MINUTE_MS
-    shown = int(np.flatnonzero(found.positions[ROWS]).max(initial=0))
+def _result(
+    name: str,
+    arm_sums: ArmSums,
+    lost: ArmSums | None,
+    over: Mapping[str, list[RatioMoments]],
+    minutes: NDArray[np.int64],
+    choice: CompareChoice,
+) -> BucketResult:
+    rows = arm_sums.rows
+    amounts = rows.amounts.sum(axis=0)
+    correctable = rows.minute > int(minutes[-1]) - choice.correctable_s * 1000 / MINUTE_MS
+    shown = int(np.flatnonzero(arm_sums.positions[ROWS]).max(initial=0))
     curve: dict[str, NDArray[np.float64]] = {
         "time_ms": ((minutes + 1) * MINUTE_MS).astype(np.float64),
         "lists": over[name][0].size,
         **{metric: moments.rate for metric, moments in zip(METRICS, over[name], strict=True)},
     }
     lifts: dict[str, BucketLift] | None = None
-    if name != look.control:
+    if choice.control is not None and name != choice.control:
         lifts = {}
-        for metric, moments, base in zip(METRICS, over[name], over[look.control], strict=True):
-            lift = lift_over_control(moments, base, alpha=look.alpha)
-            lifts[metric] = _now(lift, minutes, look.alpha)
+        for metric, moments, base in zip(METRICS, over[name], over[choice.control], strict=True):
+            lift = lift_over_control(moments, base, alpha=choice.alpha)
+            lifts[metric] = _now(lift, minutes, choice.alpha)
             if metric == choice.metric:
                 curve |= {"low": lift.low, "high": np.minimum(lift.high, 1e6)}
-    places = np.unique(np.linspace(0, len(minutes) - 1, POINTS).astype(int))
+    points = np.unique(np.linspace(0, len(minutes) - 1, POINTS).astype(int))
     return BucketResult(
         bucket=name,
         lists=int(amounts[LISTS]),
@@ -182,24 +217,20 @@ def _result(name: str, found: ArmSums, lost: ArmSums | None, look: Look) -> Buck
         correctable=int(rows.amounts[correctable, LISTS].sum()),
         rates={metric: float(moments.rate[-1]) for metric, moments in zip(METRICS, over[name], strict=True)},
         lifts=lifts,
-        by_position=[(int(found.positions[ROWS, k]), int(found.positions[HITS, k])) for k in range(1, shown + 1)],
-        curve={key: values[places].tolist() for key, values in curve.items()},
+        by_position=[(int(arm_sums.positions[ROWS, k]), int(arm_sums.positions[HITS, k])) for k in range(1, shown + 1)],
+        curve={key: values[points].tolist() for key, values in curve.items()},
     )
 
 
 def _now(lift: Lift, minutes: NDArray[np.int64], alpha: float) -> BucketLift:
     """Return the newest bounds, since when they have excluded 0 without a break, or how long they may still need."""
-    decided = lift.decided
     if np.isnan(lift.estimate[-1]):
         return BucketLift(None, -1.0, None, None, None)
-    since, more = None, None
-    if decided[-1]:
-        open_before = np.flatnonzero(~decided)
-        since = int(minutes[open_before[-1] + 1 if len(open_before) else 0] + 1) * MINUTE_MS
-    else:
-        more = _more_s(lift, minutes, alpha)
-    bounds = float(lift.low[-1]), float(lift.high[-1])
-    return BucketLift(float(lift.estimate[-1]), *bounds, since, more)
+    now = float(lift.estimate[-1]), float(lift.low[-1]), float(lift.high[-1])
+    if not lift.decided[-1]:
+        return BucketLift(*now, None, _more_s(lift, minutes, alpha))
+    since = int(np.flatnonzero(~lift.decided).max(initial=-1)) + 1
+    return BucketLift(*now, int(minutes[since] + 1) * MINUTE_MS, None)
 
 
 def _more_s(lift: Lift, minutes: NDArray[np.int64], alpha: float) -> float | None:
@@ -227,8 +258,67 @@ def choice_of(settings: Settings, choice: CompareChoice, sums: ListSums) -> Comp
     there = {arm.bucket for arm in sums.arms if arm.split == version}
     first = [name for name in (settings.split.holdout_bucket, *settings.buckets) if name in there]
     control = choice.control or next(iter(first), None)
-    choice = replace(choice, control=control)
-    split = Split.of(settings)
+    choice, split = replace(choice, control=control), Split.of(settings)
     if choice.shares or version not in ("", split.version) or control is None or control not in settings.buckets:
         return choice
     return replace(choice, shares=split.weights.get(settings.buckets[control].namespace, {}))
+
+
+def _sample_ratio(
+    arms: Mapping[str, ArmSums],
+    over: Mapping[str, list[RatioMoments]],
+    minutes: NDArray[np.int64],
+    choice: CompareChoice,
+    per_user: bool,
+) -> dict[str, Any]:
+    """Return what the counts of users say of the split."""
+    shares = choice.shares
+    tested = [name for name in arms if shares.get(name, 0) > 0]
+    everybody = np.concatenate([np.unique(arm_sums.rows.user) for arm_sums in arms.values()])
+    twice = len(everybody) - len(np.unique(everybody))
+    if not per_user or len(tested) < 2:
+        why = "the samples tell no users" if not per_user else "the shares of the split are not known"
+        return {"tested": False, "why": why, "alarm": False, "users_in_two_buckets": twice if per_user else 0}
+    total = sum(shares[name] for name in tested)
+    counts = np.stack([over[name][0].users for name in tested], axis=-1)
+    evidence = ratio_evidence(counts, [shares[name] / total for name in tested])
+    alarm = evidence >= -np.log(choice.alarm_alpha)
+    return {
+        "tested": True,
+        "alarm": bool(alarm.any()),
+        "since_ms": int(minutes[alarm.argmax()] + 1) * MINUTE_MS if alarm.any() else None,
+        "expected": {name: shares[name] / total for name in tested},
+        "found": {name: float(counts[-1, k] / counts[-1].sum()) for k, name in enumerate(tested)},
+        "users_in_two_buckets": twice,
+    }
+
+
+def _join_rate(
+    arms: Mapping[str, ArmSums], lost: Mapping[str, ArmSums | None], minutes: NDArray[np.int64], *, alpha: float
+) -> dict[str, Any]:
+    """Return whether one bucket loses more of its clicks than the others."""
+    moments = [_click_moments(arm_sums, lost[name], minutes) for name, arm_sums in arms.items()]
+    if len(moments) < 2:
+        return {"alarm": False, "lost": {name: float(loss.rate[-1]) for name, loss in zip(arms, moments, strict=True)}}
+    gaps = dict(zip(arms, loss_gaps(moments, alpha=alpha), strict=True))
+    alarms = {name: gap.alarm for name, gap in gaps.items() if gap.alarm.any()}
+    return {
+        "alarm": bool(alarms),
+        "buckets": {name: int(minutes[alarm.argmax()] + 1) * MINUTE_MS for name, alarm in alarms.items()},
+        "lost": {name: float(gap.rate[-1]) for name, gap in gaps.items()},
+        "others": {name: float(gap.others[-1]) for name, gap in gaps.items()},
+    }
+
+
+def _click_moments(arm_sums: ArmSums, lost: ArmSums | None, minutes: NDArray[np.int64]) -> RatioMoments:
+    """Return moments whose size is all clicks and whose total is those lost."""
+    rows, gone = arm_sums.rows, (ArmSums(fields=1) if lost is None else lost).settle()
+    clicked = rows.amounts[:, CLICKS]
+    both = ArmSums(fields=2)
+    both.add(rows.user, rows.minute * MINUTE_MS, np.stack((clicked, np.zeros_like(clicked)), axis=1))
+    both.add(gone.user, gone.minute * MINUTE_MS, np.repeat(gone.amounts, 2, axis=1))
+    rows = both.settle()
+    inside = np.isin(rows.minute, minutes)
+    when = np.searchsorted(minutes, rows.minute[inside])
+    size, total = rows.amounts[inside].T
+    return moments_over_time(rows.user[inside], when, size, total, bins=len(minutes))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-
-import numpy as np
 
 from schemas.records import Click, Impression
 from streams.dashboard.hash_sample import HashSample
-from streams.dashboard.recent import DECADES, PER_DECADE, Recent, delay_bins
+from streams.dashboard.recent import DelayHistogram
+from streams.events import ShownList, first_click_delay_ms
 
 MOST = 20_000  # lists, and clicks without a list, that are remembered
 
@@ -22,44 +22,33 @@ class ClickDelays:
 
     def __init__(self, horizon_s: float) -> None:
         self.horizon_ms = int(horizon_s * 1000)
-        self.delays: dict[str, Recent] = {}  # by bucket
-        self._followed = HashSample(MOST)
-        self._shown: dict[str, tuple[int, str]] = {}  # id -> shown at, bucket
-        self._clicked: dict[str, tuple[int, list[int]]] = {}  # id -> first click at, all clicks
-
-    @property
-    def kept_share(self) -> float:
-        """The share of lists that are followed."""
-        return self._followed.share
+        self.delays: defaultdict[str, DelayHistogram] = defaultdict(DelayHistogram)  # by bucket
+        self.followed = HashSample(MOST)
+        self._shown: dict[str, ShownList] = {}
+        self._early: dict[str, list[Click]] = {}  # clicks whose list has not come
 
     def add(self, shown: Iterable[Impression], clicked: Iterable[Click], *, now_ms: int) -> None:
-        """Note events that were read; repeated impressions count once, repeated clicks each time."""
-        found: dict[str, list[int]] = {}
+        """Note events that were read; repeated ones count once."""
+        clicks: list[Click] = []
         for impression in shown:
             name = impression.impression_id
-            if name in self._shown or not self._followed.follows(name):
-                continue
-            self._shown[name] = impression.shown_at_ms, impression.bucket
-            if name in self._clicked:
-                _, times = self._clicked.pop(name)
-                found.setdefault(impression.bucket, []).extend(at - impression.shown_at_ms for at in times)
-        for click in clicked:
+            if name not in self._shown and self.followed.follows(name):
+                self._shown[name] = ShownList(impression.shown_at_ms, impression.bucket)
+                clicks += self._early.pop(name, ())
+        first_clicks: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # when shown and clicked, by bucket
+        for click in (*clicks, *clicked):
             name = click.impression_id
-            if not self._followed.follows(name):
-                continue
             if name in self._shown:
-                shown_at_ms, bucket = self._shown[name]
-                found.setdefault(bucket, []).append(click.clicked_at_ms - shown_at_ms)
-            else:
-                self._clicked.setdefault(name, (click.clicked_at_ms, []))[1].append(click.clicked_at_ms)
-        for bucket, delays in found.items():
-            recent = self.delays.setdefault(bucket, Recent((DECADES * PER_DECADE,)))
-            bins = delay_bins(np.array(delays) / 1000)
-            recent.add(now_ms, np.bincount(bins, minlength=DECADES * PER_DECADE))
-        self._forget(now_ms - self.horizon_ms)
-
-    def _forget(self, before_ms: int) -> None:
-        for kept in (self._shown, self._clicked):
-            while kept and next(iter(kept.values()))[0] < before_ms:
-                del kept[next(iter(kept))]
-        self._followed.fit(self._shown, self._clicked)
+                of = self._shown[name]
+                if of.is_first_click(click.position):
+                    first_clicks[of.bucket].append((of.shown_at_ms, click.clicked_at_ms))
+            elif self.followed.follows(name):
+                self._early.setdefault(name, []).append(click)
+        for bucket, times_ms in first_clicks.items():
+            self.delays[bucket].add(now_ms, first_click_delay_ms(*zip(*times_ms, strict=True)) / 1000)
+        before_ms = now_ms - self.horizon_ms
+        while self._shown and next(iter(self._shown.values())).shown_at_ms < before_ms:
+            del self._shown[next(iter(self._shown))]
+        while self._early and next(iter(self._early.values()))[0].clicked_at_ms < before_ms:
+            del self._early[next(iter(self._early))]
+        self.followed.fit(self._shown, self._early)

@@ -6,19 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from schemas.records import SampleBatch
-from streams.compare import (
-    BucketComparison,
-    CompareChoice,
-    CompareError,
-    ListSums,
-    LostClicks,
-    checks,
-    choice_of,
-    compare,
-    verdict,
-)
+from streams.compare import CompareChoice, CompareError, ListSums, LostClicks, checks, choice_of, compare, verdict
 from streams.dashboard.rounding import short
 from streams.dashboard.source import WeightedRecord
+from streams.events import EventReader
 from streams.settings import Settings
 
 MOST_ROWS = 300_000  # of users and minutes: some tens of megabytes
@@ -32,7 +23,7 @@ class ComparePanel:
     def __init__(self, settings: Settings, *, clock: Callable[[], float]) -> None:
         self._settings, self._clock = settings, clock
         self._sums = ListSums(most_rows=MOST_ROWS)
-        self._losses = LostClicks(self._sums.sample)
+        self._losses = LostClicks(self._sums.sample, reader=EventReader.of(settings))
         self._found: dict[str, Any] = {"rows": [], "checks": [], "notes": ["No list has closed yet."]}
         self._again_at, self._news = 0.0, False
 
@@ -58,25 +49,20 @@ class ComparePanel:
 
     def _compared(self) -> dict[str, Any]:
         try:
-            found = compare(self._sums, self._losses, choice_of(self._settings, CompareChoice(), self._sums))
+            comparison = compare(self._sums, self._losses, choice_of(self._settings, CompareChoice(), self._sums))
         except CompareError as error:
             return {"rows": [], "checks": [], "notes": [str(error)]}
+        rows = []  # bucket, users, lists, rate, bounds of the lift and the verdict, best first
+        for result in comparison.buckets:
+            lift = result.lifts[comparison.metric] if result.lifts else None
+            bounds = [None] * 3 if lift is None or lift.estimate is None else [lift.low, lift.estimate, lift.high]
+            numbers = map(short, (result.rates[comparison.metric], *bounds))
+            rows.append([result.bucket, result.users, result.lists, *numbers, verdict(result, comparison)])
         return {
-            "control": found.control,
-            "from": found.from_ms,
-            "to": found.to_ms,
-            "rows": rows_of(found),
-            "checks": [list(check) for check in checks(found, losses_known=self._losses.clicks > 0)],
-            "notes": found.notes,
+            "control": comparison.control,
+            "from": comparison.from_ms,
+            "to": comparison.to_ms,
+            "rows": rows,
+            "checks": [list(check) for check in checks(comparison, losses_known=self._losses.clicks > 0)],
+            "notes": comparison.notes,
         }
-
-
-def rows_of(found: BucketComparison) -> list[list[Any]]:
-    """Return bucket, users, lists, rate, bounds of the lift and the verdict of each, best first."""
-    rows = []
-    for one in found.buckets:
-        lift = one.lifts[found.metric] if one.lifts else None
-        bounds = [None] * 3 if lift is None or lift.estimate is None else [lift.low, lift.estimate, lift.high]
-        rate = short(one.rates[found.metric])
-        rows.append([one.bucket, one.users, one.lists, rate, *map(short, bounds), verdict(one, found)])
-    return rows

@@ -10,36 +10,36 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import SampleBatch
 from streams.dashboard.hash_sample import HashSample, Rows
+from streams.dashboard.rounding import short
 from streams.dashboard.served import LATER, NEVER, FirstShown, Ints, Known, first_holding, first_served
 
 WINDOW_MS = 3_600_000  # what is told is of the newest hour
+EVERY_S, EVERY_BUCKETS = 5.0, 10  # between two measurements; with so many more buckets, so much more time
 TIMES = 16  # of one list's clicks that are remembered
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """A distribution of seconds in three numbers."""
 
     p50: float
     p95: float
     max: float
 
-    @classmethod
-    def of(cls, seconds: NDArray[np.float64]) -> Spread | None:
-        """Return the spread of some seconds, None of none.
 
-        >>> Spread.of(np.array([3.0, 1.0, 2.0]))
-        Spread(p50=2.0, p95=2.9, max=3.0)
-        """
-        if not len(seconds):
-            return None
-        return cls(*(float(value) for value in np.quantile(seconds, (0.5, 0.95, 1.0))))
+def spread(seconds: NDArray[np.float64]) -> Spread | None:
+    """Return the spread of some seconds, None of none.
+
+    >>> spread(np.array([3.0, 1.0, 2.0]))
+    Spread(p50=2.0, p95=2.9, max=3.0)
+    """
+    return Spread(*np.quantile(seconds, (0.5, 0.95, 1.0)).tolist()) if len(seconds) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +71,10 @@ class _Bucket:
 
 
 class Freshness:
-    """Follows clicks around the loop.
+    """Follows clicks around the loop; a click waits ``keep_s`` for its sample.
 
-    Parameters
-    ----------
-    keep_s
-        So long a click waits for its sample.
-    tolerance_s
-        A list is not stale if the newer snapshot was published less than this before it was shown; and a list counts as
-        ranked by a version if it was shown no more than this before that was published, as clocks differ.
-    most
-        So many clicks are followed, and so many clicked lists, lists and snapshots are remembered per bucket; of more,
-        an even share.
+    As clocks differ, a list may be shown up to ``tolerance_s`` before the snapshot that ranked it was published, and is
+    not stale that long after a newer one. Of more than ``most`` clicks, lists or snapshots an even share is followed.
     """
 
     def __init__(self, *, keep_s: float = 1500.0, tolerance_s: float = 10.0, most: int = 20_000) -> None:
@@ -92,6 +84,10 @@ class Freshness:
         self._buckets: defaultdict[str, _Bucket] = defaultdict(self._bucket)
         self._gaps: list[tuple[int, int]] = []
         self._since_ms: int | None = None
+        self.rows: dict[str, list[Any]] = {}  # for the page, by bucket; measured now and then
+        self.about = {"since": 0, "share": short(1.0), "tolerance_s": tolerance_s}  # what the rows rest on
+        self._measured_at: tuple[float, float] | None = None  # log time and wall time, in seconds
+        self._news = False
 
     def _bucket(self) -> _Bucket:
         return _Bucket(Rows(3, self.most), Rows(4, self.most), Rows(3, self.most // 4), FirstShown(self.most))
@@ -143,14 +139,14 @@ class Freshness:
 
     def add_impression(self, bucket: str, ranked_by: tuple[int, int], shown_at_ms: int) -> None:
         """Note a list that was shown, and which version had ranked it; (0, -1) for none."""
-        found = self._buckets[bucket]
+        state = self._buckets[bucket]
         if ranked_by[0] <= 0 and ranked_by[1] < 0:
-            found.unranked.add(shown_at_ms)
+            state.unranked.add(shown_at_ms)
         else:
-            found.shown.add(*ranked_by, shown_at_ms)
-            found.first_shown.new.append((*ranked_by, shown_at_ms))
-            if len(found.first_shown.new) > self.most:
-                self._settle(found)
+            state.shown.add(*ranked_by, shown_at_ms)
+            state.first_shown.new.append((*ranked_by, shown_at_ms))
+            if len(state.first_shown.new) > self.most:
+                self._settle(state)
 
     def forget(self, now_ms: int) -> None:
         """Let go of clicks whose sample will not come any more, and of gaps that nobody looks at."""
@@ -161,12 +157,36 @@ class Freshness:
         while self._gaps and self._gaps[0][1] < now_ms - 2 * WINDOW_MS:
             del self._gaps[0]
 
+    def measure(self, now_ms: int, *, wall_s: float, behind: bool, known: Container[str], news: bool) -> None:
+        """Bring the rows up to date, unless history is still being read or that was done a moment ago.
+
+        An archive's time stands still at its end, and a quiet log has no ``news``: so either clock may ask for it.
+        """
+        self.forget(now_ms)
+        now_s, self._news = now_ms / 1000, self._news or news
+        if self._measured_at is not None:
+            passed = now_s - self._measured_at[0], (wall_s - self._measured_at[1]) * self._news
+            if max(passed) < EVERY_S * (1 + len(self.rows) / EVERY_BUCKETS):
+                return
+        if behind:
+            return
+        self._measured_at, self._news = (now_s, wall_s), False
+        buckets = self.buckets(now_ms, known)
+        share = min((fresh.share for fresh in buckets.values()), default=self.share)
+        since = round(self.since_ms(now_ms), -4)  # every 10 s is news enough
+        self.about |= {"since": since, "share": short(share)}
+        self.rows = {
+            name: row(fresh)
+            for name, fresh in buckets.items()
+            if fresh.lists or fresh.clicks or fresh.waiting or fresh.unranked
+        }
+
     def buckets(self, now_ms: int, known: Container[str] | None = None) -> dict[str, BucketFreshness]:
         """Return how fresh each bucket is; buckets that are not ``known`` are forgotten."""
         self.forget(now_ms)
         for name in [name for name in self._buckets if known is not None and name not in known]:
             del self._buckets[name]
-        return {name: self._measure(name, bucket, now_ms) for name, bucket in sorted(self._buckets.items())}
+        return {name: self._of_bucket(name, bucket, now_ms) for name, bucket in sorted(self._buckets.items())}
 
     def _settle(self, bucket: _Bucket) -> Known:
         """Sort what the bucket's lists say about their versions: believed, not to be believed, or perhaps later."""
@@ -177,15 +197,14 @@ class Freshness:
         bucket.first_shown.new = [tuple(row) for row in later.tolist()]
         return known
 
-    def _measure(self, name: str, bucket: _Bucket, now_ms: int) -> BucketFreshness:
+    def _of_bucket(self, name: str, bucket: _Bucket, now_ms: int) -> BucketFreshness:
         _cut(bucket, now_ms - WINDOW_MS)
         known = self._settle(bucket)
         versions, times, published = known.versions, known.times, known.times[:, 1]
         clicked = bucket.clicked.array()
         served = first_served(versions, known.numbered(bucket.first_shown.rows))
         first = first_holding(versions, published, clicked[:, 0])
-        held = first >= 0
-        whole = self._without_gap(published, served)
+        held, whole = first >= 0, self._without_gap(published, served)
         followed = held.copy()
         followed[held] = whole[first[held]]
         closed = followed.copy()
@@ -198,13 +217,14 @@ class Freshness:
         chosen, at = clicked[closed], first[closed]
         moments = np.column_stack([chosen[:, 1:], times[at], served[at]])
         stages = np.maximum(np.diff(moments, axis=1), 0) / 1000  # clocks of several machines may differ a little
+        join, learn, publish, serve = (spread(seconds) for seconds in stages.T)
         return BucketFreshness(
             name,
-            join=Spread.of(stages[:, 0]),
-            learn=Spread.of(stages[:, 1]),
-            publish=Spread.of(stages[:, 2]),
-            serve=Spread.of(stages[:, 3]),
-            total=Spread.of(np.maximum(moments[:, -1] - moments[:, 0], 0) / 1000),
+            join,
+            learn,
+            publish,
+            serve,
+            total=spread(np.maximum(moments[:, -1] - moments[:, 0], 0) / 1000),
             clicks=len(chosen),
             waiting=len(waiting),
             waiting_s=float((now_ms - waiting[:, 1].min()) / 1000) if len(waiting) else 0.0,
@@ -240,3 +260,18 @@ def _cut(bucket: _Bucket, before_ms: int) -> None:
     if not kept.all():
         kept |= published == published[~kept].max()
         bucket.snapshots.keep(kept)
+
+
+def row(fresh: BucketFreshness) -> list[Any]:
+    """Return a bucket's medians of the four stages and of the whole way, and how its traffic was ranked."""
+    stages = (fresh.join, fresh.learn, fresh.publish, fresh.serve, fresh.total)
+    return [
+        *(short(stage.p50, 3) if stage else None for stage in stages),
+        short(fresh.total.p95, 3) if fresh.total else None,  # what 95 of 100 clicks stay below
+        fresh.clicks,
+        fresh.waiting,
+        short(fresh.waiting_s, 3),
+        fresh.lists,
+        short(fresh.stale),
+        fresh.unranked,
+    ]

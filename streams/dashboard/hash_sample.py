@@ -8,11 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class HashSample:
-    """Which ids are followed: all of them, and by their hash every second, fourth, … one while there are too many.
-
-    An id is followed or not wherever it is met, so that slow things stay as likely to be seen as fast ones.
-    """
+class Thinning:
+    """Takes all, or every second, fourth, … one while there are too many."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -20,8 +17,15 @@ class HashSample:
 
     @property
     def share(self) -> float:
-        """The share of ids that are followed."""
+        """The share that is taken."""
         return 1 / (self._mask + 1)
+
+
+class HashSample(Thinning):
+    """Which ids are followed: all of them, and by their hash every second, fourth, … one while there are too many.
+
+    An id is followed or not wherever it is met, so that slow things stay as likely to be seen as fast ones.
+    """
 
     def follows(self, name: str) -> bool:
         """Return whether an id is among them."""
@@ -38,7 +42,7 @@ class HashSample:
             self._mask >>= 1
 
 
-class Rows:
+class Rows(Thinning):
     """Rows of whole numbers; when there are too many, every second, fourth, … one of all that ever came.
 
     >>> rows = Rows(2, most=4)
@@ -49,15 +53,10 @@ class Rows:
     """
 
     def __init__(self, width: int, most: int) -> None:
-        self.most = most
+        super().__init__(most)
         self._kept = np.empty((0, width + 1), np.int64)  # the first column numbers them
         self._new: list[tuple[int, ...]] = []
-        self._seen = self._mask = 0
-
-    @property
-    def share(self) -> float:
-        """The share of rows that are kept."""
-        return 1 / (self._mask + 1)
+        self._seen = 0
 
     def add(self, *row: int) -> None:
         """Note a row."""

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
 
-from schemas.codec import SchemaError, decode
-from schemas.records import Click, Impression, SampleBatch
+from schemas.records import Click, Impression, Snapshot
 from streams.dashboard.click_delays import ClickDelays
 from streams.dashboard.compare_panel import ComparePanel
+from streams.dashboard.freshness import Freshness
 from streams.dashboard.letters import Letters
-from streams.dashboard.loop import FreshnessLoop
-from streams.dashboard.rates import RateColumns, Rates
+from streams.dashboard.rates import CountedBatch, Rates
 from streams.dashboard.snapshots_view import Snapshots
 from streams.dashboard.source import LogUpdate, WeightedRecord
-from streams.dashboard.throughput import Throughput
+from streams.dashboard.timeline import Throughput
+from streams.events import EventReader
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
 SKEW_MS = 60_000
+SLACK_S = 300.0  # a sample may come so long after its horizon, when the join is behind
+E = TypeVar("E", Impression, Click)
 
 
 class Page:
-    """Everything that the page shows, as far as the log was read.
+    """Everything that the page shows, as far as the log was read; ``consumers`` tells whether anybody can lag.
 
-    Parameters
-    ----------
-    consumers
-        Whether there is anybody whose lag could be told.
+    Whoever reads it holds its ``lock``, as it does while it changes.
     """
 
     def __init__(
@@ -38,70 +38,82 @@ class Page:
         settings: Settings,
         *,
         source_name: str,
-        consumers: bool = True,
+        consumers: bool,
         clock: Callable[[], float],
+        lock: AbstractContextManager[Any],
     ) -> None:
-        self.settings, self.source_name, self.clock = settings, source_name, clock
-        self.consumers = consumers
-        self.columns = RateColumns(settings.buckets)
-        self.rates = Rates(settings.buckets, self.columns)
+        self.settings, self.source_name, self.consumers = settings, source_name, consumers
+        self.clock, self.lock = clock, lock
+        self.version = 0  # grows with every news
+        self.rates = Rates(settings.buckets)
+        self.columns = self.rates.columns
         self.compared = ComparePanel(settings, clock=clock)
         self.snapshots = Snapshots()
-        self.letters = Letters()
+        self._reader = EventReader.of(settings)
+        self.letters = Letters(self._reader)
         self.throughput = Throughput()
         self.click_delays = ClickDelays(settings.horizon_s)
-        self.loop = FreshnessLoop(settings.horizon_s)
+        self.loop = Freshness(keep_s=settings.horizon_s + SLACK_S)
         self.update = LogUpdate(at_ms=0)  # the newest
-        self.skipped: dict[str, int] = {}
+        self.skipped: Counter[str] = Counter()
         self.broken: dict[str, tuple[str, int]] = {}  # part of the page -> why it failed, and when
         self.trouble: tuple[str, int] | None = None
         self.lag: dict[str, Any] | None = None
         self.lag_trouble = ""
 
     def add(self, update: LogUpdate) -> None:
-        """Take in what was added to the log."""
-        self.update, self.trouble = update, None
-        for topic, count in update.skipped.items():
-            self.skipped[topic] = self.skipped.get(topic, 0) + count
-        self._take(update)
+        """Take in what was added to the log: each part of the page what it is about."""
+        with self.lock:
+            self.update, self.trouble = update, None
+            self.skipped.update(update.skipped)
+            self._take(update)
+            self.version += 1
 
     def _take(self, update: LogUpdate) -> None:
-        """Let each part of the page take what it is about; one that fails is said, and the others go on."""
-        entries, now_ms, newest = update.entries, update.at_ms, self.snapshots.newest
-        shown = [
-            record for record in map(self._event, entries.get("impressions", [])) if isinstance(record, Impression)
-        ]
-        clicked = [record for record in map(self._event, entries.get("clicks", [])) if isinstance(record, Click)]
-        lists: list[tuple[int, float]] = []
+        entries, now_ms = update.entries, update.at_ms
+        published, joined = list[tuple[Snapshot, int]](), list[CountedBatch]()
+        impressions, samples = entries.get("impressions", []), entries.get("samples", [])
+        late, letters = entries.get("late-clicks", []), entries.get("dead-letters", [])
+        clicked = list(self._events(entries.get("clicks", []), Click))
         with self.part("snapshots"):
-            for snapshot, at_ms in self.snapshots.add(entries.get("parameters", [])):
-                self.columns.of(snapshot.bucket)
-                with self.part("freshness"):
-                    self.loop.add_snapshot(snapshot, at_ms)
+            published = self.snapshots.add(entries.get("parameters", []))
+        for snapshot, at_ms in published:
+            self.rates.column(snapshot.bucket)
+            with self.part("freshness"):
+                taken_ms = snapshot.published_at_ms
+                self.loop.add_snapshot(snapshot.bucket, snapshot.version, learned_at_ms=taken_ms, published_at_ms=at_ms)
         with self.part("freshness"):
-            self.loop.add_clicks(clicked)
+            for click in clicked:
+                self.loop.add_click(click.impression_id, click.clicked_at_ms)
         with self.part("click rates"):
-            lists = self.rates.add(entries.get("samples", []), newest, now_ms=now_ms, also=self._also)
-        shown = [one for one in shown if one.bucket in self.columns]
+            joined = self.rates.add(samples, self.snapshots.newest, now_ms=now_ms)
+        for counted in joined:
+            with self.part("freshness"):
+                record = counted.entry.record
+                self.loop.add_samples(counted.batch, offset=record.offset, at_ms=record.timestamp)
+            with self.part("who won"):
+                self.compared.add(counted.batch)
+        shown = [event for event in self._events(impressions, Impression) if event.bucket in self.columns]
         with self.part("freshness"):
-            first_ms = min((entry.record.timestamp for entry in entries.get("impressions", ())), default=None)
-            self.loop.add_reach(first_ms, update.gap)
-            self.loop.add_impressions(shown)
-            self.loop.measure(now_ms, wall_s=self.clock(), behind=update.behind, known=self.columns)
+            if impressions:
+                self.loop.read_from(min(entry.record.timestamp for entry in impressions))
+            if update.gap is not None:
+                self.loop.add_gap(*update.gap)
+            for event in shown:
+                ranked_by = event.ranked_by_epoch, event.ranked_by_offset
+                self.loop.add_impression(event.bucket, ranked_by, event.shown_at_ms)
+            news = bool(clicked or shown or joined or published)
+            wall_s = self.clock()
+            self.loop.measure(now_ms, wall_s=wall_s, behind=update.behind, known=self.columns, news=news)
         with self.part("delays"):
             self.click_delays.add(shown, clicked, now_ms=now_ms)
         with self.part("who won"):
-            self.compared.add_lost(entries.get("late-clicks", []), entries.get("dead-letters", []))
+            self.compared.add_lost(late, letters)
         with self.part("dead letters"):
-            self.letters.add(entries.get("dead-letters", []))
+            self.letters.add(letters)
         with self.part("throughput"):
+            lists = [(counted.entry.record.timestamp, counted.new_lists) for counted in joined]
             self.throughput.add(update, lists=lists)
-
-    def _also(self, batch: SampleBatch, entry: WeightedRecord) -> None:
-        with self.part("freshness"):
-            self.loop.add_samples(batch, entry)
-        with self.part("who won"):
-            self.compared.add(batch)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -114,23 +126,26 @@ class Page:
             log.log(logging.DEBUG if again else logging.ERROR, "%s cannot be shown", name, exc_info=True)
             self.broken[name] = words, int(self.clock() * 1000)
 
-    def _event(self, entry: WeightedRecord) -> Impression | Click | None:
-        """Return an impression or a click, None for what the join makes a dead letter: other bytes, other times."""
-        try:
-            record = decode(entry.record.value or b"")
-        except SchemaError:
-            return None
-        if not isinstance(record, Impression | Click):
-            return None
-        settings = self.settings
-        oldest = entry.record.timestamp - round(settings.horizon_s * 1000) - SKEW_MS
-        return record if oldest <= record.at_ms <= entry.record.timestamp + round(settings.future_s * 1000) else None
+    def _events(self, entries: Iterable[WeightedRecord], kind: type[E]) -> Iterator[E]:
+        """Yield the readable events of a log that are dated near their records; others would distort times and delays.
+
+        It is no judgement: of what the join rejects by other rules, some is shown.
+        """
+        oldest_ms = round(self.settings.horizon_s * 1000) + SKEW_MS
+        newest_ms = round(self.settings.future_s * 1000)
+        for entry in entries:
+            event = self._reader.event_or_none(entry.record.value, kind)
+            if event is not None and -oldest_ms <= event.at_ms - entry.record.timestamp <= newest_ms:
+                yield event
 
     def fail(self, words: str) -> None:
         """Note that the log cannot be read; the first time counts as the beginning of the trouble."""
-        since = self.trouble[1] if self.trouble else int(self.clock() * 1000)
-        self.trouble = words, since
+        with self.lock:
+            self.trouble = words, self.trouble[1] if self.trouble else int(self.clock() * 1000)
+            self.version += 1
 
     def set_lag(self, report: dict[str, Any] | None, trouble: str = "") -> None:
         """Take a lag report, or the words for why there is none; the last report stays."""
-        self.lag, self.lag_trouble = report or self.lag, trouble
+        with self.lock:
+            self.lag, self.lag_trouble = report or self.lag, trouble
+            self.version += 1

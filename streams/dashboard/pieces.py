@@ -36,12 +36,14 @@ class TokenBucket:
     def takes(self, wanted: int, *, earned: float) -> bool:
         """Return whether so many may be read now; once they were too many, only when all is saved up again."""
         self._left = min(self.most, self._left + earned)
-        if wanted > self._left or (self._resting and self._left < self.most):
-            self._resting = True
-            return False
-        self._resting = False
-        self._left -= wanted
-        return True
+        self._resting = wanted > self._left or (self._resting and self._left < self.most)
+        self._left -= 0 if self._resting else wanted
+        return not self._resting
+
+
+def whole(start: int, stop: int) -> list[Piece]:
+    """Return a range as a piece, nothing of an empty one."""
+    return [Piece(start, stop)] if stop > start else []
 
 
 def thinned(start: int, stop: int, share: float, chance: random.Random) -> list[Piece]:
@@ -53,19 +55,13 @@ def thinned(start: int, stop: int, share: float, chance: random.Random) -> list[
     >>> piece.stop - piece.start, piece.weight
     (25, 4.0)
     """
-    many = stop - start
-    if many <= 0:
+    span = stop - start
+    if span <= 0 or share >= 1:
+        return whole(start, stop)
+    if span * share < 1 and chance.random() >= span * share:
         return []
-    if share >= 1:
-        return [Piece(start, stop)]
-    if many * share < 1:
-        if chance.random() >= many * share:
-            return []
-        size, weight = 1, 1 / share
-    else:
-        size = round(many * share)
-        weight = many / size
-    first = start + chance.randrange(many - size + 1)
+    size, weight = (1, 1 / share) if span * share < 1 else (round(span * share), span / round(span * share))
+    first = start + chance.randrange(span - size + 1)
     return [Piece(first, first + size, weight)]
 
 
@@ -79,11 +75,11 @@ def spread(bounds: Sequence[int], share: float, most: int, chance: random.Random
     (10, 1000.0)
     """
     if share >= 1:
-        return deque(thinned(bounds[0], bounds[-1], 1.0, chance))
+        return deque(whole(bounds[0], bounds[-1]))
     parts = max(1, most // max(1, len(bounds) - 1))
-    fine = np.concatenate([np.linspace(one, other, parts + 1)[:-1] for one, other in pairwise(bounds)])
+    fine = np.concatenate([np.linspace(start, stop, parts + 1)[:-1] for start, stop in pairwise(bounds)])
     ends = [*fine.astype(np.int64).tolist(), bounds[-1]]
-    return deque(piece for one, other in pairwise(ends) for piece in thinned(one, other, share, chance))
+    return deque(piece for start, stop in pairwise(ends) for piece in thinned(start, stop, share, chance))
 
 
 def that_fit(rates: Mapping[int, float], *, most: int, per_s: float) -> set[int]:

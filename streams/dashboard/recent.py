@@ -47,34 +47,38 @@ class Recent:
         self.since_ms = min(self.since_ms, time_ms)
         return self._now if generation == self._generation else self._before
 
-    def add(self, time_ms: int, amounts: NDArray[Any]) -> None:
-        """Add to the sums of a time, unless that is gone."""
-        sums = self.at(time_ms)
-        if sums is not None:
-            sums += amounts
-
     def total(self) -> NDArray[np.float64]:
         """Return the sums of both generations."""
         return np.asarray(self._now + self._before)
 
 
-def delay_bins(seconds: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the histogram bin of each delay, forty to a decade from 0.1 s on; the first takes what is faster."""
-    decades = np.log10(np.maximum(seconds, FASTEST_S) / FASTEST_S)
-    return np.asarray(np.minimum(decades * PER_DECADE, DECADES * PER_DECADE - 1), np.int64)
+class DelayHistogram(Recent):
+    """Counts of delays, forty bins to a decade from 0.1 s on; the first bin takes what is faster."""
+
+    def __init__(self) -> None:
+        super().__init__((DECADES * PER_DECADE,))
+
+    def add(self, time_ms: int, seconds: NDArray[Any], weight: float = 1.0) -> None:
+        """Count delays that were seen at a time, unless that is gone."""
+        sums = self.at(time_ms)
+        if sums is not None:
+            decades = np.log10(np.maximum(seconds, FASTEST_S) / FASTEST_S)
+            bins = np.minimum(decades * PER_DECADE, len(sums) - 1).astype(np.int64)
+            sums += np.bincount(bins, minlength=len(sums)) * weight
 
 
 def quantile_s(histogram: NDArray[Any], share: float) -> float | None:
     """Return the delay in seconds below which ``share`` of a histogram lies, None when it is empty.
 
-    >>> counts = np.bincount(delay_bins(np.array([10.0, 10.0, 10.0, 1000.0])))
-    >>> round(quantile_s(counts, 0.75), 1), quantile_s(counts * 0, 0.5)
+    >>> delays = DelayHistogram()
+    >>> delays.add(0, np.array([10.0, 10.0, 10.0, 1000.0]))
+    >>> round(quantile_s(delays.total(), 0.75), 1), quantile_s(np.zeros(9), 0.5)
     (10.6, None)
     """
     total = histogram.sum()
     if total <= 0:
         return None
     below = np.cumsum(histogram)
-    place = min(int(np.searchsorted(below, share * total)), len(histogram) - 1)
-    within = (share * total - (below[place] - histogram[place])) / max(histogram[place], 1e-9)
-    return float(FASTEST_S * 10 ** ((place + min(max(within, 0.0), 1.0)) / PER_DECADE))
+    cell = min(int(np.searchsorted(below, share * total)), len(histogram) - 1)
+    within = (share * total - (below[cell] - histogram[cell])) / max(histogram[cell], 1e-9)
+    return float(FASTEST_S * 10 ** ((cell + min(max(within, 0.0), 1.0)) / PER_DECADE))

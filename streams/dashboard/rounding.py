@@ -13,7 +13,5 @@ def short(value: float | None, digits: int = 4) -> float | int | None:
     """
     if value is None or not math.isfinite(value):
         return None
-    if value == 0:
-        return 0
-    rounded = round(value, digits - 1 - math.floor(math.log10(abs(value))))
-    return int(rounded) if rounded == int(rounded) else rounded
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded.is_integer() else rounded

@@ -75,9 +75,9 @@ def numbers(epochs: Ints, rows: Ints) -> Ints:
     >>> (np.diff(numbers(np.array([1, 20261116]), rows)) > 0).tolist()
     [True, True, True, False]
     """
-    place = np.searchsorted(epochs, rows[:, 0])
-    known = np.append(epochs, -1)[place] == rows[:, 0]
-    return np.where(known, (place + 1) * EPOCH + np.clip(rows[:, 1], -1, EPOCH - 1), (place + 1) * EPOCH - 1)
+    ranks = np.searchsorted(epochs, rows[:, 0])
+    known = np.append(epochs, -1)[ranks] == rows[:, 0]
+    return np.where(known, (ranks + 1) * EPOCH + np.clip(rows[:, 1], -1, EPOCH - 1), (ranks + 1) * EPOCH - 1)
 
 
 def first_served(versions: Ints, lists: Ints) -> Ints:
@@ -88,9 +88,7 @@ def first_served(versions: Ints, lists: Ints) -> Ints:
     return np.asarray(earliest[np.searchsorted(lists[order, 0], versions)])
 
 
-def first_holding(
-    versions: NDArray[np.int64], published: NDArray[np.int64], offsets: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def first_holding(versions: Ints, published: Ints, offsets: Ints) -> Ints:
     """Return for each sample the index of the snapshot that held it first: LATER when it is still to come, UNKNOWN when
     it may have been one that is gone from the log."""
     holding = np.full(len(offsets), LATER)
@@ -100,9 +98,9 @@ def first_holding(
         rows = np.flatnonzero(versions // EPOCH == epoch)
         index = np.searchsorted(versions[rows] % EPOCH, offsets, side="right")
         unknown |= index == 0
-        found = np.flatnonzero((index > 0) & (index < len(rows)))
-        row = rows[index[found]]
-        sooner = published[row] < at[found]
-        holding[found[sooner]], at[found[sooner]] = row[sooner], published[row][sooner]
+        held = np.flatnonzero((index > 0) & (index < len(rows)))
+        row = rows[index[held]]
+        sooner = published[row] < at[held]
+        holding[held[sooner]], at[held[sooner]] = row[sooner], published[row][sooner]
     holding[unknown & (holding == LATER)] = UNKNOWN
     return holding

@@ -1,9 +1,9 @@
-"""Where the page's records come from: one poll after another of a log, whatever the log is made of."""
+"""What a poll of a log finds, whatever the log is made of; SourceAway from a poll means try later."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from streams.logs import LogRecord
 
@@ -33,17 +33,3 @@ class LogUpdate:
     history_share: float = 1.0  # and of those before the first poll
     counted: tuple[str, ...] = ("parameters", "dead-letters")  # of which every record is in ``entries``
     past: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # time -> topic -> offsets before it, rising
-
-
-class Follower(Protocol):
-    """A log that can be polled again and again; ``SourceAway`` from ``poll`` means try later."""
-
-    @property
-    def name(self) -> str:
-        """What people call the log."""
-
-    def poll(self) -> LogUpdate:
-        """Return what is new since the last poll."""
-
-    def close(self) -> None:
-        """Let go of connections."""

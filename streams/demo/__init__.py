@@ -1,18 +1,16 @@
 """The closed loop with simulated users."""
 
-from streams.demo.curves import write_curves
-from streams.demo.local_loop import LocalLoop
+from streams.demo.live import play_live
 from streams.demo.play import run_demo
-from streams.demo.scores import scores, table_of
-from streams.demo.storefront import Storefront, write_shop
-from streams.demo.traffic import Crowdedness, Traffic, TrafficError
+from streams.demo.report import scores, table_of, write_curves
+from streams.demo.traffic import Crowdedness, Storefront, Traffic, TrafficError, write_shop
 
 __all__ = [
     "Crowdedness",
-    "LocalLoop",
     "Storefront",
     "Traffic",
     "TrafficError",
+    "play_live",
     "run_demo",
     "scores",
     "table_of",

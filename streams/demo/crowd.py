@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,27 +12,15 @@ from learner.simulate import World, browsing_table
 from schemas.records import Click, Impression
 from streams.events import Event
 from streams.rank.job import Ranker
-from streams.settings import Bucket
+from streams.settings import Bucket, SplitSettings
 from streams.split import Split
 
 DIM, POSITIONS = 10, 10
 ITEMS, CANDIDATES = 5000, 2000
 RANDOM = "random"  # the bucket whose lists are drawn by lot
+ORDER = (RANDOM, "pbm-ucb", "cm-linucb", "c2ucb", "dcm-linucb", "ubm-linucb")
 CLICK_DELAY_MS = 4000.0
 TWICE = 0.03  # the share of events that are delivered twice
-
-
-class ClosedLoop(Protocol):
-    """What carries events to the learners and their snapshots back: the embedded runner, or the real jobs."""
-
-    def append(self, events: Iterable[Event], *, at_ms: int) -> None:
-        """Log events that arrive now."""
-
-    def step(self, now_ms: int) -> object:
-        """Let what is due happen."""
-
-    def ranker(self, bucket: str, **options: Any) -> Ranker:
-        """Return a ranker of a bucket's snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +36,25 @@ class Visit:
 def buckets(alpha: float) -> dict[str, Bucket]:
     """Return one bucket per algorithm, all with the same α, and the one that draws by lot."""
     table = browsing_table(POSITIONS)
-    linear = {name: Bucket(name, name, DIM, POSITIONS, alpha=alpha) for name in ("c2ucb", "cm-linucb", "dcm-linucb")}
-    return {
-        RANDOM: Bucket(RANDOM, "random", DIM, POSITIONS),
-        "pbm-ucb": Bucket("pbm-ucb", "pbm-ucb", DIM, POSITIONS, table[:, 0], alpha=alpha),
-        "cm-linucb": linear["cm-linucb"],
-        "c2ucb": linear["c2ucb"],
-        "dcm-linucb": linear["dcm-linucb"],
-        "ubm-linucb": Bucket("ubm-linucb", "ubm-linucb", DIM, POSITIONS, table, alpha=alpha),
+    tables = {"pbm-ucb": table[:, 0], "ubm-linucb": table}
+    drawn, *learned = ORDER
+    return {drawn: Bucket(drawn, "random", DIM, POSITIONS)} | {
+        name: Bucket(name, name, DIM, POSITIONS, tables.get(name), alpha=alpha) for name in learned
     }
 
 
 class Crowd:
     """Users who come by in the order of time, each always to the same bucket."""
 
-    def __init__(self, seed: int, names: Iterable[str]) -> None:
+    def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed + 1)
+        table = browsing_table(POSITIONS)
         self.world = World.random(
-            np.random.default_rng(seed),
-            dim=DIM,
-            examination=browsing_table(POSITIONS),
-            items=ITEMS,
-            candidates=CANDIDATES,
+            np.random.default_rng(seed), dim=DIM, examination=table, items=ITEMS, candidates=CANDIDATES
         )
-        self._split = Split({"": dict.fromkeys(names, 1.0)}, salt=f"demo {seed}")
+        self._split = Split({"": dict.fromkeys(ORDER, 1.0)}, SplitSettings(salt=f"demo {seed}"))
         self._lists = 0
-        self._coming: list[tuple[int, int, Event]] = []  # by time of arrival
+        self.coming: list[tuple[int, int, Event]] = []  # events on their way, by time of arrival
         self._numbered = 0
 
     def visits(self, rankers: Mapping[str, Ranker], *, from_ms: int, to_ms: int, number: int) -> Iterator[Visit]:
@@ -85,14 +65,9 @@ class Crowd:
     def arrived(self, by_ms: int) -> list[Event]:
         """Return the events that have arrived by now, in the order of their arrival."""
         events = []
-        while self._coming and self._coming[0][0] <= by_ms:
-            events.append(heappop(self._coming)[2])
+        while self.coming and self.coming[0][0] <= by_ms:
+            events.append(heappop(self.coming)[2])
         return events
-
-    @property
-    def waiting(self) -> bool:
-        """Whether events are still on their way."""
-        return bool(self._coming)
 
     def _visit(self, rankers: Mapping[str, Ranker], at_ms: int) -> Visit:
         random, world = self._random, self.world
@@ -134,6 +109,6 @@ class Crowd:
         return Visit(bucket, at_ms, len(clicked), regret)
 
     def _send(self, event: Event, at_ms: int, *, spread_ms: int) -> None:
-        for _ in range(1 + (self._random.random() < TWICE)):
+        for _ in range(2 if self._random.random() < TWICE else 1):
             self._numbered += 1
-            heappush(self._coming, (at_ms + int(self._random.integers(spread_ms)), self._numbered, event))
+            heappush(self.coming, (at_ms + int(self._random.integers(spread_ms)), self._numbered, event))

@@ -6,7 +6,8 @@ import math
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,16 +16,13 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from streams.demo.crowd import ClosedLoop, Crowd, Visit, buckets
-from streams.demo.day_one import COMMANDS, first_day
-from streams.demo.live import LiveLoop
-from streams.demo.report import write_report
-from streams.demo.scores import BucketScore, scores, table_of
+from streams.demo.crowd import ORDER, Crowd, Visit, buckets
+from streams.demo.live import LiveLoop, live_loop
+from streams.demo.report import COMMANDS, BucketScore, first_day, scores, table_of, write_report
 from streams.embedded import STANDING
 from streams.embedded.job import Embedded
+from streams.experiments import day_one_table
 from streams.join import Ledger
-from streams.offline import day_one_table
-from streams.rank.job import Ranker
 from streams.settings import Settings
 
 TICK_MS = 1000
@@ -46,27 +44,20 @@ class Stage:
     lateness_s: float
     settle_s: tuple[float, ...]  # after the horizon: until all is learned, until no click waits for a list any more
 
-    def settings(self, alpha: float, known: Settings) -> Settings:
-        """Return the demo's settings: one bucket per algorithm and short waits, on the known servers."""
-        return replace(
-            known, buckets=buckets(alpha), wait_s=self.wait_s, lateness_s=self.lateness_s, publish_every_s=1.0
-        )
-
 
 # In a directory time is simulated, so the same seed gives the same numbers; on Kafka it is the clock's.
 EMBEDDED = Stage(start_ms=1_750_000_000_000, lists_per_s=100, wait_s=20.0, lateness_s=40.0, settle_s=(1.0, 302.0))
-
 LIVE = Stage(start_ms=None, lists_per_s=400, wait_s=5.0, lateness_s=10.0, settle_s=(5.0,))
 
 
 def play(
-    loop: ClosedLoop, crowd: Crowd, stage: Stage, names: Iterable[str], *, lists: int, view: ProgressView
+    loop: Embedded | LiveLoop, crowd: Crowd, stage: Stage, *, lists: int, show: Callable[[list[Visit]], None]
 ) -> list[Visit]:
     """Return what happened when ``lists`` lists were shown and all was learned."""
-    rankers = {name: loop.ranker(name, stale_after_s=math.inf) for name in names}
+    rankers = {name: loop.ranker(name, stale_after_s=math.inf) for name in ORDER}
     visits: list[Visit] = []
     now_ms = int(time.time() * 1000) if stage.start_ms is None else stage.start_ms
-    while len(visits) < lists or crowd.waiting:
+    while len(visits) < lists or crowd.coming:
         number = min(stage.lists_per_s, lists - len(visits))
         visits += crowd.visits(rankers, from_ms=now_ms, to_ms=now_ms + TICK_MS, number=number)
         now_ms += TICK_MS
@@ -74,43 +65,29 @@ def play(
         loop.step(now_ms)
         for ranker in rankers.values():
             ranker.refresh()
-        view.show(visits)
+        show(visits)
     for later_s in stage.settle_s:
         loop.step(now_ms + int(1000 * (stage.wait_s + stage.lateness_s + later_s)))
-    for ranker in rankers.values():
-        ranker.refresh()
     return visits
 
 
-class ProgressView:
-    """The live view: a progress bar, and the click rates so far."""
+@contextmanager
+def progress_view(lists: int, console: Console) -> Iterator[Callable[[list[Visit]], None]]:
+    """Give what shows how far the demo is on the terminal, and every 1,000 lists the click rates so far."""
+    columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} lists"), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console)
+    task = bar.add_task("", total=lists)
+    shown = 0
+    with Live(bar, console=console, refresh_per_second=8, transient=True) as live:
 
-    def __init__(self, lists: int, console: Console) -> None:
-        columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} lists"), BarColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=console)
-        self._task = self._bar.add_task("", total=lists)
-        self._live = Live(self._bar, console=console, refresh_per_second=8, transient=True)
-        self._shown = 0
+        def show(visits: list[Visit]) -> None:
+            nonlocal shown
+            bar.update(task, completed=len(visits))
+            if len(visits) - shown >= 1000:
+                shown = len(visits)
+                live.update(Group(table_of(scores(visits)), bar))
 
-    def show(self, visits: list[Visit]) -> None:
-        """Show how far it is, and every 1,000 lists the rates."""
-        self._bar.update(self._task, completed=len(visits))
-        if len(visits) - self._shown >= 1000:
-            self._shown = len(visits)
-            self._live.update(Group(table_of(scores(visits)), self._bar))
-
-    def __enter__(self) -> ProgressView:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-
-def distances(rankers: Mapping[str, Ranker], taste: np.ndarray) -> dict[str, float]:
-    """Return ‖θ − θ*‖ of every linear bucket."""
-    known = {name: ranker.snapshot.theta_array for name, ranker in rankers.items()}
-    return {name: float(np.linalg.norm(theta - taste)) for name, theta in known.items() if len(theta) == len(taste)}
+        yield show
 
 
 def run_demo(
@@ -122,24 +99,31 @@ def run_demo(
     """
     console = Console()
     stage = EMBEDDED if kafka is None else LIVE
-    settings = stage.settings(alpha, kafka or Settings())
-    crowd = Crowd(seed, settings.buckets)
-    with LiveLoop(settings) if kafka else embedded(out / "log", settings) as loop:  # first, as it may be refused
+    settings = replace(
+        kafka or Settings(),
+        buckets=buckets(alpha),
+        wait_s=stage.wait_s,
+        lateness_s=stage.lateness_s,
+        publish_every_s=1.0,
+    )
+    crowd = Crowd(seed)
+    with live_loop(settings) if kafka else embedded(out / "log", settings) as loop:  # first, as it may be refused
         logs = first_day(seed)
         console.print(day_one_table(logs))
-        console.print(COMMANDS, highlight=False)
+        console.print(COMMANDS, highlight=False, soft_wrap=True)
         console.print("\nThe closed loop: from here on each bandit learns from the lists that it shows itself.")
         console.print(
             f"{lists:,} lists of 10 out of 2,000 candidates, for users in {len(settings.buckets)} buckets; "
             f"α = {alpha}, seed {seed}.\n"
             "Clicks come late, twice and out of order; every bucket learns only from its own users.\n"
         )
-        with ProgressView(lists, console) as view:
-            visits = play(loop, crowd, stage, settings.buckets, lists=lists, view=view)
-        rankers = {name: loop.ranker(name) for name in settings.buckets}
-        linear = distances(rankers, crowd.world.users.taste)
-        done = [replace(score, distance=linear.get(score.bucket)) for score in scores(visits)]
-        thetas = {name: rankers[name].snapshot.theta_array for name in linear}
+        with progress_view(lists, console) as show:
+            visits = play(loop, crowd, stage, lists=lists, show=show)
+        taste = crowd.world.users.taste
+        learned = {name: loop.ranker(name).snapshot.theta_array for name in settings.buckets}
+        thetas = {name: theta for name, theta in learned.items() if len(theta) == len(taste)}  # of linear models
+        distances = {name: float(np.linalg.norm(theta - taste)) for name, theta in thetas.items()}
+        done = [replace(score, distance=distances.get(score.bucket)) for score in scores(visits)]
         ledgers = loop.ledgers
     console.print(table_of(done))
     console.print(balance(ledgers.values()))
@@ -171,7 +155,7 @@ def balance(ledgers: Iterable[Ledger]) -> str:
     clicks = ("used", "repeated", "waiting", "late", "dead_clicks")
 
     def line(name: str, parts: tuple[str, ...]) -> str:
-        found = [f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts if counts[part]]
-        return f"{counts[name]:,} {name} = {' + '.join(found)}"
+        counted = [f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts if counts[part]]
+        return f"{counts[name]:,} {name} = {' + '.join(counted)}"
 
     return f"{line('impressions', impressions)}\n{line('clicks', clicks)}"

@@ -1,5 +1,5 @@
 """The whole flow in one process on a directory, without any server."""
 
-from streams.embedded.logs import STANDING, committed, logged_rules
+from streams.embedded.logs import STANDING, read_standing
 
-__all__ = ["STANDING", "committed", "logged_rules"]
+__all__ = ["STANDING", "read_standing"]

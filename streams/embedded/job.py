@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from schemas.codec import encode
 from schemas.records import DeadLetter, Impression, Rules, Snapshot
 from streams.broker import partition_of
 from streams.embedded.logs import EmbeddedLogs
-from streams.events import Event
-from streams.join import Checkpoint, Commit, Ledger, SessionJoin, feed_block, resumed_join
+from streams.events import Event, codec_of
+from streams.join import ADDERS, Checkpoint, Commit, Ledger, SessionJoin, resumed_join
 from streams.learn import Durable, PartitionLearner, SamplesPartition
 from streams.logs import Archive, LogBlock, cut_to_fit
 from streams.parameters import ConfigChanged, DirectoryParameters
@@ -70,7 +69,7 @@ class Embedded:
         codec: str | None = None,
         sync: bool = False,
     ) -> None:
-        self.settings, self._stepping = settings, False
+        self.settings, self._codec, self._stepping = settings, codec_of(settings), False
         with ExitStack() as opened:
             opened.enter_context(Archive(path).writing())
             self.logs = EmbeddedLogs(path, partitions=partitions, codec=codec, sync=sync)
@@ -93,13 +92,13 @@ class Embedded:
             return self.logs.archive.log(topic, partition).read(start, stop)
 
         join = resumed_join(self.settings, commit, read, known=known, partition=partition)
-        for topic, part in zip(EVENTS, (commit.impressions, commit.clicks), strict=True):
+        for topic, (add, part) in EVENTS.paired_with(ADDERS.paired_with(commit.logs)):
             for block in self.logs.archive.log(topic, partition).read(part.processed):  # appended, not yet joined
-                feed_block(join, topic, block)
+                add(join, block.records(), block.next_offset)
         return join
 
     def _learner(self, partition: int) -> PartitionLearner:
-        log = SamplesPartition("samples", self.logs.topic_id("samples"), partition, self.logs.partitions)
+        log = SamplesPartition("samples", self.logs.archive.info("samples").topic_id, partition, self.logs.partitions)
         ours = {
             name: bucket
             for name, bucket in self.settings.buckets.items()
@@ -123,14 +122,14 @@ class Embedded:
             raise ValueError(
                 f"the clock stood at {self.logs.now_ms} in the last step, so {at_ms} is past; append later"
             )
-        waiting: dict[tuple[str, int], list[Payload]] = {}
+        waiting: dict[Any, list[Payload]] = {}
+        impressions, clicks = EVENTS.paired_with(ADDERS)
         for event in events:
-            topic = "impressions" if isinstance(event, Impression) else "clicks"
-            place = topic, partition_of(event.session_id, self.logs.partitions) if self.logs.partitions > 1 else 0
-            waiting.setdefault(place, []).append((event.session_id.encode(), encode(event)))
-        for (topic, partition), payloads in waiting.items():
-            records = self.logs.append(topic, partition, payloads, at_ms)
-            feed_block(self._joins[partition], topic, LogBlock.of(records))
+            log = impressions if isinstance(event, Impression) else clicks
+            partition = partition_of(event.session_id, self.logs.partitions) if self.logs.partitions > 1 else 0
+            waiting.setdefault((*log, partition), []).append((event.session_id.encode(), self._codec.encode(event)))
+        for (topic, add, partition), payloads in waiting.items():
+            add(self._joins[partition], self.logs.append(topic, partition, payloads, at_ms))
 
     def step(self, now_ms: int) -> list[Snapshot]:
         """Close, join, learn and publish what is due at ``now_ms``; return the new snapshots."""
@@ -165,13 +164,12 @@ class Embedded:
         for number, payloads in by_home.items():
             self._learners[number].apply(self.logs.append("samples", number, payloads, now_ms))
         self._dead_letters(partition, checkpoint.dead_letters, now_ms)
-        late: list[Payload] = [(click.key, click.value) for click in checkpoint.late_clicks]
-        self.logs.append("late-clicks", partition, late, now_ms)
+        self.logs.append(
+            "late-clicks", partition, [(click.key, click.value) for click in checkpoint.late_clicks], now_ms
+        )
 
     def _dead_letters(self, partition: int, letters: Iterable[DeadLetter], now_ms: int) -> None:
-        payloads: list[Payload] = [
-            (f"{letter.topic}-{letter.partition}".encode(), encode(cut_to_fit(letter))) for letter in letters
-        ]
+        payloads = [(f"{letter.topic}-{letter.partition}".encode(), encode(cut_to_fit(letter))) for letter in letters]
         self.logs.append("dead-letters", partition, payloads, now_ms)
 
     def _publish(self, learner: PartitionLearner, now_ms: int) -> list[Snapshot]:
@@ -196,5 +194,5 @@ class Embedded:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.json_text import parse_json
 from schemas.records import Rules
@@ -19,18 +19,21 @@ STANDING = "standing.json"
 Place = tuple[str, int]  # topic, partition
 
 
+class RunnerStanding(NamedTuple):
+    """How far everything got."""
+
+    now_ms: int
+    commits: list[Commit]  # the join's last one, by partition
+    outputs: dict[Place, Position]  # where they end
+    rules: list[Rules]  # of every era, as they began
+
+
 class EmbeddedLogs:
     """The topics of the embedded runner, in a directory.
 
     ``commit`` makes all outputs since the last commit count, in one rename. What was written after it is dropped when
-    the directory is opened again; appended events stay.
-
-    Parameters
-    ----------
-    partitions
-        Of every topic; a directory that has some keeps its number.
-    sync
-        Whether a commit waits for the disk. Without it a killed process loses nothing, but a power cut may.
+    the directory is opened again; appended events stay. A directory that has topics keeps their number of partitions.
+    With ``sync`` a commit waits for the disk; without it a killed process loses nothing, but a power cut may.
     """
 
     def __init__(self, path: Path | str, *, partitions: int | None, codec: str | None, sync: bool) -> None:
@@ -40,42 +43,21 @@ class EmbeddedLogs:
         self.partitions = there or partitions or 1
         if partitions not in (None, self.partitions):
             raise ArchiveError(f"{path} has {self.partitions} partitions, not {partitions}; take another directory")
-        self.now_ms = 0
-        self.commits: list[Commit] = []
-        self.rules: list[Rules] = []  # of every era, as they began
-        positions = self._load()
+        standing = read_standing(self.archive) or RunnerStanding(0, [], {}, [])
+        self.now_ms, self.commits, positions, self.rules = standing
         self._writers: dict[Place, LogWriter] = {}
         for topic in (*EVENTS, *OUTPUTS):
             self.archive.add_topic(topic, partitions=self.partitions)
-            for place in [(topic, number) for number in range(self.partitions)]:
-                self._writers[place] = LogWriter(self.archive.log(*place), at=positions.get(place), codec=codec)
-                if not positions and topic in OUTPUTS and self._writers[place].next_offset:
+            for log in [(topic, number) for number in range(self.partitions)]:
+                self._writers[log] = LogWriter(self.archive.log(*log), at=positions.get(log), codec=codec)
+                if not positions and topic in OUTPUTS and self._writers[log].next_offset:
                     raise ArchiveError(f"{path} holds {topic} that no embedded runner wrote; take another directory")
-
-    def _load(self) -> dict[Place, Position]:
-        found = _standing(self.archive)
-        if found is None:
-            return {}
-        self.commits, self.rules = committed(self.archive), logged_rules(self.archive)
-        try:
-            self.now_ms = int(found["now_ms"])
-            return {(topic, number): Position(*place) for topic, number, place in found["outputs"]}
-        except (ValueError, KeyError, TypeError) as error:
-            raise ArchiveError(f"{self._standing} cannot be read: {error!r}") from error
-
-    def topic_id(self, topic: str) -> str:
-        """Return the id that a topic got when its directory was made."""
-        return self.archive.info(topic).topic_id
-
-    def end(self, topic: str, partition: int) -> int:
-        """Return the offset of the next record."""
-        return self._writers[topic, partition].next_offset
 
     def append(
         self, topic: str, partition: int, payloads: Sequence[tuple[bytes | None, bytes | None]], at_ms: int
     ) -> list[LogRecord]:
         """Write keys and values as records stamped ``at_ms``, and return them."""
-        start = self.end(topic, partition)
+        start = self._writers[topic, partition].next_offset
         records = [LogRecord(start + index, at_ms, key, value) for index, (key, value) in enumerate(payloads)]
         if records:
             self._writers[topic, partition].append(LogBlock.of(records))
@@ -86,13 +68,13 @@ class EmbeddedLogs:
         if self._sync:
             for writer in self._writers.values():
                 writer.sync()
-        outputs: list[Any] = [(*place, self._writers[place].position) for place in self._writers if place[0] in OUTPUTS]
+        outputs: list[Any] = [(*log, self._writers[log].position) for log in self._writers if log[0] in OUTPUTS]
         rules = [*self.rules, *new_rules]
         standing = {
             "now_ms": now_ms,
             "commits": [commit.encode() for commit in commits],
             "outputs": outputs,
-            "rules": [[one.hash, one.rules.decode(), *astuple(one)[2:]] for one in rules],
+            "rules": [[entry.hash, entry.rules.decode(), *astuple(entry)[2:]] for entry in rules],
         }
         replace_file(self._standing, json.dumps(standing).encode(), sync=self._sync)
         self.commits, self.now_ms, self.rules = list(commits), now_ms, rules
@@ -103,31 +85,21 @@ class EmbeddedLogs:
             writer.close()
 
 
-def _standing(archive: Archive) -> dict[str, Any] | None:
+def read_standing(archive: Archive) -> RunnerStanding | None:
+    """Return what the last commit noted; None if no embedded runner worked here."""
     file = archive.path / STANDING
     try:
-        found: dict[str, Any] = parse_json(file.read_bytes())
-        return found
+        noted: dict[str, Any] = parse_json(file.read_bytes())
+        return RunnerStanding(
+            int(noted["now_ms"]),
+            [
+                Commit.decode((impressions[0], impressions[1]), (clicks[0], clicks[1]))[0]
+                for impressions, clicks in noted["commits"]
+            ],
+            {(topic, number): Position(*position) for topic, number, position in noted["outputs"]},
+            [Rules(name, content.encode(), *rest) for name, content, *rest in noted.get("rules", ())],
+        )
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise ArchiveError(f"{file} cannot be read: {error}") from error
-
-
-def logged_rules(archive: Archive) -> list[Rules]:
-    """Return by which rules events were judged here; none if no embedded runner has noted it."""
-    found = _standing(archive) or {}
-    try:
-        return [Rules(name, content.encode(), *rest) for name, content, *rest in found.get("rules", ())]
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ArchiveError(f"{archive.path / STANDING} cannot be read: {error!r}") from error
-
-
-def committed(archive: Archive) -> list[Commit]:
-    """Return the last commit of each partition, none if no embedded runner worked here."""
-    found = _standing(archive)
-    try:
-        pairs = [] if found is None else found["commits"]
-        return [Commit.decode((one[0], one[1]), (two[0], two[1]))[0] for one, two in pairs]
-    except (BadCommit, ValueError, KeyError, TypeError, IndexError) as error:
-        raise ArchiveError(f"{archive.path / STANDING} cannot be read: {error!r}") from error
+    except (BadCommit, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ArchiveError(f"{file} cannot be read: {error!r}") from error

@@ -1,16 +1,12 @@
-"""The rules that decide what may enter a sample, and how large an id, an event, a list and a record may be."""
+"""The limits of each bucket, and how large an id, an event, a list and a record may be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-
-from learner.samples import NO_ITEM
-from schemas.event_columns import ImpressionColumns
-from schemas.records import Impression
 
 MAX_RECORD_BYTES = 512 * 1024
 RECORD_BYTES = 512  # header, bucket name, dimension and the lengths of 13 columns
@@ -26,11 +22,6 @@ UNKNOWN = -1  # the number of a bucket that nobody configured
 def list_bytes(rows: int, dim: int) -> int:
     """Return how many bytes a list of ``rows`` rows takes in a record, at most; propensities and users add a little."""
     return rows * (18 + 4 * dim) + LIST_BYTES + MAX_ID_BYTES
-
-
-def event_bytes(rows: int, dim: int) -> int:
-    """Return how many bytes the key and value of an event may have, candidates apart, for lists of ``rows`` rows."""
-    return rows * (8 + 4 * dim) + SPARE_BYTES
 
 
 class Limited(Protocol):
@@ -73,18 +64,18 @@ class Acceptance:
     Parameters
     ----------
     buckets
-        What is configured: list length K, dimension d and the scales of contexts and rewards of each bucket.
+        What is configured: list length K, dimension d and the scales of contexts and rewards of each bucket. None at
+        all: what rules say of buckets is not judged.
     future_ms
         How far an event may be dated after its own record's time stamp.
     """
 
     def __init__(self, buckets: Mapping[str, Limited], *, future_ms: int) -> None:
-        if not buckets:
-            raise ValueError("the join needs at least one bucket; add [buckets.NAME] to glimpse.toml")
         self.future_ms = future_ms
         self.buckets = [buckets[name] for name in sorted(buckets)]
         self._number = {bucket.name: number for number, bucket in enumerate(self.buckets)}
-        self.most_bytes = max(event_bytes(bucket.positions, bucket.dim) for bucket in self.buckets)
+        # the key and the value of an event, candidates apart
+        self.most_bytes = max((b.positions * (8 + 4 * b.dim) + SPARE_BYTES for b in self.buckets), default=0)
         for bucket in self.buckets:
             pair = 2 * list_bytes(bucket.positions, bucket.dim)
             if pair > MAX_RECORD_BYTES:
@@ -93,127 +84,41 @@ class Acceptance:
                     f"{pair} bytes to correct, more than the {MAX_RECORD_BYTES} of a record; lower positions or dim"
                 )
         # UNKNOWN is -1, so the last entry of each column belongs to the unknown bucket
-        self._longest = np.array([bucket.positions for bucket in self.buckets] + [0])
-        self._row_bytes = np.array([4 * bucket.dim for bucket in self.buckets] + [0])
-        self._scale = np.array([_float32_at_most(bucket.context_scale) for bucket in self.buckets], np.float32)
+        self.longest = np.array([bucket.positions for bucket in self.buckets] + [0])
+        self.row_bytes = np.array([4 * bucket.dim for bucket in self.buckets] + [0])
+        self.scales = np.array([_float32_at_most(bucket.context_scale) for bucket in self.buckets], np.float32)
+
+    def numbers(self, names: Iterable[str]) -> NDArray[np.int64]:
+        """Return the number of each bucket, UNKNOWN for what is not configured."""
+        find = self._number.get
+        return np.array([find(name, UNKNOWN) for name in names], np.int64)
 
     @property
     def limits(self) -> list[Limits]:
         """The limits of each bucket, by its number."""
-        return [Limits(b.name, b.dim, b.positions, b.context_scale, b.reward_scale) for b in self.buckets]
+        return [
+            Limits(bucket.name, bucket.dim, bucket.positions, bucket.context_scale, bucket.reward_scale)
+            for bucket in self.buckets
+        ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return these rules as JSON can hold them, for ``of_dict``."""
+        """Return these limits as JSON can hold them, for ``of_dict``."""
         return {"future_ms": self.future_ms, "buckets": self.limits}
 
     @classmethod
-    def of_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Return the rules that ``as_dict`` has written.
+    def of_dict(cls, limits: Mapping[str, Any]) -> Self:
+        """Return the limits that ``as_dict`` has written.
 
         >>> rules = Acceptance({"a": Limits("a", 2, 12, 1.0, 5.0)}, future_ms=9)
         >>> Acceptance.of_dict(rules.as_dict()).limits == rules.limits
         True
         """
-        return cls({one[0]: Limits(*one) for one in found["buckets"]}, future_ms=found["future_ms"])
-
-    def refusals(self, impressions: Sequence[Impression], timestamps: NDArray[np.int64]) -> dict[int, str]:
-        """Return why some impressions are refused, by index."""
-        return self.judge(ImpressionColumns.of(impressions), timestamps, dict(enumerate(impressions)))[1]
-
-    def judge(
-        self, lists: ImpressionColumns, timestamps: NDArray[np.int64], events: Mapping[int, Impression]
-    ) -> tuple[NDArray[np.int64], dict[int, str]]:
-        """Return the bucket number of each impression, and why some are refused, by index.
-
-        ``events`` holds those that say more than columns have, and gives any other one that it is asked for.
-        """
-        find, size = self._number.get, lists.size
-        bucket = np.array([find(name, UNKNOWN) for name in lists.buckets], np.int64)
-        bad = (bucket == UNKNOWN) | (size > self._longest[bucket])
-        bad |= lists.context_bytes != size * self._row_bytes[bucket]
-        bad |= (lists.rendered < 1) | (lists.rendered > size) | (lists.shown_at > timestamps + self.future_ms)
-        id_chars = np.fromiter(map(len, lists.ids), np.int64, len(lists.ids))
-        for index in np.flatnonzero(id_chars > MAX_ID_BYTES // 4).tolist():  # a character takes up to 4 bytes
-            bad[index] |= len(lists.ids[index].encode()) > MAX_ID_BYTES
-        if len(lists.items) and lists.items.min() == NO_ITEM:
-            bad |= np.add.reduceat(np.append(lists.items == NO_ITEM, False), np.cumsum(size) - size) > 0
-        refused = {index: self._why(events[index], int(timestamps[index])) for index in np.flatnonzero(bad).tolist()}
-        self._judge_values(lists, np.where(bad, UNKNOWN, bucket), events, refused)
-        for index, one in events.items():
-            noted = one.split_version or one.propensities or one.candidate_items or one.catalogue
-            if noted and index not in refused and (wrong := _bad_notes(one)):
-                refused[index] = wrong
-        return bucket, refused
-
-    def _judge_values(
-        self,
-        lists: ImpressionColumns,
-        bucket: NDArray[np.int64],
-        events: Mapping[int, Impression],
-        refused: dict[int, str],
-    ) -> None:
-        for number, settings in enumerate(self.buckets):
-            members = np.flatnonzero(bucket == number)
-            if not len(members) or not settings.dim:
-                continue
-            chosen = lists.pick(members)
-            values, limit = chosen.contexts, self._scale[number]
-            if values.max() <= limit and values.min() >= -limit:  # false for NaN
-                continue
-            starts = np.concatenate(([0], np.cumsum(chosen.size * settings.dim)[:-1]))
-            outside = np.add.reduceat(~(np.abs(values) <= limit), starts)
-            for index in members[outside > 0].tolist():
-                refused[index] = _outside(events[index], settings)
-
-    def _why(self, impression: Impression, timestamp_ms: int) -> str:
-        number = self._number.get(impression.bucket)
-        if number is None:
-            return f"unknown bucket {short(impression.bucket)!r}; configured are {', '.join(self._number)}"
-        bucket, size = self.buckets[number], impression.size
-        if size > bucket.positions:
-            return f"a list of {size} items is longer than the {bucket.positions} of bucket {bucket.name!r}"
-        if len(impression.contexts) != 4 * size * bucket.dim:
-            found = len(impression.contexts) / (4 * size)
-            return f"contexts have {found:g} numbers an item; bucket {bucket.name!r} wants {bucket.dim}"
-        if len(impression.impression_id.encode()) > MAX_ID_BYTES:
-            return f"an impression id of {len(impression.impression_id.encode())} bytes; at most {MAX_ID_BYTES}"
-        if (impression.items_array == NO_ITEM).any():
-            return f"item {NO_ITEM}, which stands for no item; take another id"
-        if not 1 <= impression.rendered <= size:
-            return f"{impression.rendered} positions rendered of a list of {size}; wanted 1 to {size}"
-        ahead = (impression.shown_at_ms - timestamp_ms) / 1000
-        return (
-            f"shown {ahead:g} s after its own record; at most {self.future_ms / 1000:g} s; check the producer's clock"
-        )
+        return cls({bucket[0]: Limits(*bucket) for bucket in limits["buckets"]}, future_ms=limits["future_ms"])
 
 
 def short(name: str) -> str:
     """Return a name that may be quoted: what bad input calls itself can be as long as a record."""
     return name if len(name) <= _QUOTED_CHARS else f"{name[:_QUOTED_CHARS]}…"
-
-
-def _bad_notes(impression: Impression) -> str:
-    """Return what is wrong with the fields that an impression may go without, or nothing."""
-    if (size := len(impression.split_version.encode())) > MAX_VERSION_BYTES:
-        return f"a split_version of {size} bytes; at most {MAX_VERSION_BYTES}"
-    if (size := len(impression.catalogue.encode())) > MAX_ID_BYTES:
-        return f"a catalogue of {size} bytes; at most {MAX_ID_BYTES}"
-    if (size := len(impression.candidate_items) + len(impression.candidate_contexts)) > CANDIDATES_BYTES:
-        return f"candidates of {size} bytes; at most {CANDIDATES_BYTES}; log fewer, or name their catalogue"
-    drawn = impression.propensities_array
-    if len(drawn) and not (drawn.min() > 0 and drawn.max() <= 1):  # NaN fails too
-        position = int(np.flatnonzero(~((drawn > 0) & (drawn <= 1)))[0])
-        return f"propensity {drawn[position]:g} of position {position + 1} is not above 0 and at most 1"
-    return ""
-
-
-def _outside(impression: Impression, bucket: Limited) -> str:
-    contexts = impression.contexts_array
-    row, column = np.argwhere(~(np.abs(contexts) <= _float32_at_most(bucket.context_scale)))[0]
-    return (
-        f"context {contexts[row, column]:g} of position {row + 1}, feature {column + 1} is not within "
-        f"±{bucket.context_scale:g}, the context_scale of bucket {bucket.name!r}"
-    )
 
 
 def _float32_at_most(limit: float) -> np.float32:

@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,58 +19,45 @@ MOST_RANKINGS = 50_000  # whose order is remembered, since an interaction names 
 Contexts = Callable[[NDArray[np.int64], str], NDArray[np.float64]]
 
 
-class Ranked(NamedTuple):
-    """What an interaction needs of its ranking."""
-
-    session_id: str
-    items: list[int]  # from the top
-
-
 class MetarankEvents:
     """Translates events one by one, in their order; what it cannot use raises ValueError with the reason.
 
     A ranking becomes the impression of its first K items in the bucket of its user; an interaction becomes a click on
-    its item's position in the ranking that it names, which must have come before, among the last 50,000. Of an item's
-    context: where ``contexts_of`` is given it says it; else it is the numbers among the item's fields, by their names.
-
-    Parameters
-    ----------
-    bucket_of
-        The bucket of a user.
-    contexts_of
-        The contexts of items for a user, as a catalogue makes them.
+    its item's position in the ranking that it names, which must have come before, among the last 50,000. Contexts come
+    from ``contexts_of``, as a catalogue makes them for a user; without it, they are the numbers among an item's fields,
+    by their names.
     """
 
     def __init__(self, bucket_of: Callable[[str], Limited], *, contexts_of: Contexts | None = None) -> None:
         self.passed_over = 0  # what teaches nothing here: metadata, and interactions outside of any list
         self._bucket_of, self._contexts_of = bucket_of, contexts_of
-        self._rankings: OrderedDict[str, Ranked] = OrderedDict()
+        self._rankings: OrderedDict[str, tuple[str, list[int]]] = OrderedDict()  # session, and items from the top
 
-    def event_of(self, found: dict[str, Any]) -> Event | None:
+    def event_of(self, body: dict[str, Any]) -> Event | None:
         """Return the event; None for an item's or a user's metadata, and for an interaction without a ranking."""
-        kind = found.get("event")
+        kind = body.get("event")
         if kind == "ranking":
-            return self._impression(found)
-        if kind == "interaction" and found.get("ranking"):
-            return self._click(found)
+            return self._impression(body)
+        if kind == "interaction" and body.get("ranking"):
+            return self._click(body)
         if kind in ("item", "user", "interaction"):
             self.passed_over += 1
             return None
         raise ValueError(f'event must be "ranking", "interaction", "item" or "user", got {kind!r}')
 
-    def _impression(self, found: dict[str, Any]) -> Event:
-        listed = found.get("items")
+    def _impression(self, record: dict[str, Any]) -> Event:
+        listed = record.get("items")
         if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed) or not listed:
             raise ValueError('a ranking has items such as [{"id": "item3"}]')
-        ranking, user = _text(found, "id"), found.get("user") or ""
+        ranking, user = _text(record, "id"), record.get("user") or ""
         bucket = self._bucket_of(user or ranking)
         listed = listed[: bucket.positions]
         items = [item_number(_text(item, "id")) for item in listed]
-        contexts = np.empty((len(items), 0))
+        contexts = None
         if bucket.dim:
             made = self._contexts_of
             contexts = made(np.array(items), user) if made is not None else _numbers(listed)
-        session = found.get("session") or user or ranking
+        session = record.get("session") or user or ranking
         shown = impression_of(
             items,
             contexts,
@@ -78,27 +65,27 @@ class MetarankEvents:
             session_id=session,
             bucket=bucket.name,
             user_id=user,
-            shown_at_ms=timestamp_ms(found.get("timestamp")),
+            shown_at_ms=timestamp_ms(record.get("timestamp")),
         )
-        self._rankings[ranking] = Ranked(session, items)
+        self._rankings[ranking] = session, items
         self._rankings.move_to_end(ranking)
         if len(self._rankings) > MOST_RANKINGS:
             self._rankings.popitem(last=False)
         return shown
 
-    def _click(self, found: dict[str, Any]) -> Event:
-        ranking = _text(found, "ranking")
-        ranked = self._rankings.get(ranking)
-        if ranked is None:
+    def _click(self, record: dict[str, Any]) -> Event:
+        ranking = _text(record, "ranking")
+        if ranking not in self._rankings:
             raise ValueError(f"ranking {ranking[:80]!r} did not come before, or too many came since")
-        item = item_number(_text(found, "item"))
-        if item not in ranked.items:
-            raise ValueError(f"item {found['item'][:80]!r} is not on the list that was shown")
+        session, items = self._rankings[ranking]
+        item = item_number(_text(record, "item"))
+        if item not in items:
+            raise ValueError(f"item {record['item'][:80]!r} is not on the list that was shown")
         return click_of(
             impression_id=ranking,
-            session_id=ranked.session_id,
-            position=ranked.items.index(item) + 1,
-            clicked_at_ms=timestamp_ms(found.get("timestamp")),
+            session_id=session,
+            position=items.index(item) + 1,
+            clicked_at_ms=timestamp_ms(record.get("timestamp")),
         )
 
 
@@ -130,10 +117,10 @@ def timestamp_ms(value: object) -> int:
     raise ValueError(f"timestamp must be milliseconds since 1970, or ISO 8601 with a zone; got {value!r}")
 
 
-def _text(found: dict[str, Any], key: str) -> str:
-    value = found.get(key)
+def _text(record: dict[str, Any], key: str) -> str:
+    value = record.get(key)
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{found.get('event', 'item')} without {key}, which must be text")
+        raise ValueError(f"{record.get('event', 'item')} without {key}, which must be text")
     return value
 
 
@@ -143,7 +130,7 @@ def _numbers(listed: list[dict[str, Any]]) -> NDArray[np.float64]:
         fields = {field["name"]: field.get("value") for field in item.get("fields", ()) if "name" in field}
         fields |= {"relevancy": item["relevancy"]} if "relevancy" in item else {}
         spread = [value if isinstance(value, list) else [value] for _, value in sorted(fields.items())]
-        rows.append([float(one) for values in spread for one in values if isinstance(one, (bool, int, float))])
+        rows.append([float(number) for values in spread for number in values if isinstance(number, (bool, int, float))])
     if len({len(row) for row in rows}) != 1:
         raise ValueError("items of one ranking must have the same number of numbers among their fields")
     return np.array(rows)

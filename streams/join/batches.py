@@ -60,22 +60,16 @@ class Lists(NamedTuple):
         kinds: dict[tuple[str, bool] | None, list[int]] = {}
         for number, note in enumerate(self.notes):
             kinds.setdefault(note and (note.split_version, bool(note.propensities)), []).append(number)
-        return [self._some(numbers) for numbers in kinds.values()]
-
-    def _some(self, numbers: list[int]) -> Lists:
-        chosen = np.zeros(len(self.ids), np.bool_)
-        chosen[numbers] = True
-        rows = np.repeat(chosen, self.sizes)
-        columns: list[Any] = [column[rows] for column in self[:5]]
-        columns += [column[chosen] for column in self[5:]]
-        return Lists(*columns)
+        chosen = [np.isin(np.arange(len(self.ids)), numbers) for numbers in kinds.values()]
+        return [self._pick(np.repeat(lists, self.sizes), lists) for lists in chosen]
 
     def part(self, start: int, stop: int) -> Lists:
         """Return lists ``start`` to ``stop``."""
         ends = np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
-        rows = slice(int(ends[start]), int(ends[stop]))
-        columns: list[Any] = [column[rows] for column in self[:5]]
-        columns += [column[start:stop] for column in self[5:]]
+        return self._pick(slice(int(ends[start]), int(ends[stop])), slice(start, stop))
+
+    def _pick(self, rows: Any, lists: Any) -> Lists:
+        columns: list[Any] = [*(column[rows] for column in self[:5]), *(column[lists] for column in self[5:])]
         return Lists(*columns)
 
 

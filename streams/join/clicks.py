@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from streams.logs import LogRecord
 
-ANY_SESSION = -1  # of a click that the first version has judged, which did not look at it
-
 
 class Clicks(NamedTuple):
     """Clicks in columns, in the order of their log."""
 
     records: list[Any]
     ids: list[str]
-    session: NDArray[np.int64]  # 32 bits of its hash
+    session: NDArray[np.object_]
     position: NDArray[np.int64]
     reward: NDArray[np.float64]
     clicked_at: NDArray[np.int64]
@@ -40,8 +38,9 @@ class Clicks(NamedTuple):
     @classmethod
     def of(cls, rows: Iterable[Waiting]) -> Clicks:
         """Return single clicks as columns."""
-        records, ids, *numbers = zip(*rows, strict=True)
-        return cls(list(records), list(ids), *(np.array(column) for column in numbers))
+        records, ids, sessions, *numbers = zip(*rows, strict=True)
+        columns = (np.array(column) for column in numbers)
+        return cls(list(records), list(ids), np.array(sessions, np.object_), *columns)
 
 
 class Waiting(NamedTuple):
@@ -49,7 +48,7 @@ class Waiting(NamedTuple):
 
     record: LogRecord
     impression_id: str
-    session: int
+    session: str
     position: int
     reward: float
     clicked_at: int
@@ -108,9 +107,9 @@ class WaitingClicks:
                 gone.append(click)
                 size += len(click.record.key or b"") + len(click.record.value or b"")
         for name in {click.impression_id for click in gone}:  # once for each, as one may have very many clicks
-            self._of_list[name] = [offset for offset in self._of_list[name] if offset in self._clicks]
-            if not self._of_list[name]:
-                del self._of_list[name]
+            waiting = [offset for offset in self._of_list.pop(name) if offset in self._clicks]
+            if waiting:
+                self._of_list[name] = waiting
         if len(self._clicks) < self._most // 4:
             self._clicks, self._of_list, self._most = dict(self._clicks), dict(self._of_list), len(self._clicks)
         return gone, before_ms

@@ -1,13 +1,14 @@
 """The open lists of one bucket in columns: their rows with all clicks so far.
 
 A list costs its contexts (4 d bytes a position), item ids and, once it is clicked, rewards (8 bytes each a position),
-56 bytes in other columns, and in the join its id and a dictionary entry. Slots are reused, and columns grow in place by
-a fixed step.
+60 bytes in other columns, and in the join its id, its session and a dictionary entry. Slots are reused, and columns
+grow in place by a fixed step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,91 @@ from numpy.typing import NDArray
 from learner.browsing import previous_click
 from schemas.event_columns import ImpressionColumns
 from streams.join.batches import ListNote, Lists
-from streams.join.timer_wheel import Slots, TimerWheel
 
 NO_CLICK = -1.0  # the reward of a position that nobody has clicked
 NONE = np.iinfo(np.int64).max  # the offset of nothing: larger than any, so that a minimum passes over it
 _FIRST, _STEP = 64, 4_096  # slots at first, and slots or rows of clicks added at most at once
 _FEW, _ROOMY = 1_024, 4  # slots that are never given back, and times as many as lists are
 _COLUMNS = (
-    *("items", "contexts", "click_row", "shown_at", "held_ms", "offset", "size", "extent", "rendered", "session"),
-    *("epoch", "ranked_by", "emitted"),
+    "items",
+    "contexts",
+    "click_row",
+    "shown_at",
+    "held_ms",
+    "offset",
+    "size",
+    "extent",
+    "rendered",
+    "epoch",
+    "ranked_by",
+    "emitted",
 )
+_TEXTS = ("ids", "sessions")
 MOST_HELD_MS = (1 << 32) - 1  # 49 days
 
 Ints = NDArray[np.int64]
-Rows = NDArray[np.int32]
+Slots = NDArray[np.int32]
+TimesOf = Callable[[Slots], Ints]
+
+
+class TimerWheel:
+    """Slots in cells of time: adding and taking cost per batch and cell, not per slot.
+
+    >>> shown_at = np.array([5_000, 1_000, 3_000])
+    >>> due = TimerWheel(cell_ms=1_000)
+    >>> due.add(np.array([0, 1, 2], np.int32), shown_at)
+    >>> due.pop_before(3_500, lambda slots: shown_at[slots])
+    array([1, 2], dtype=int32)
+    """
+
+    def __init__(self, *, cell_ms: int) -> None:
+        self._cell_ms = max(1, cell_ms)
+        self._cells: dict[int, list[Slots]] = {}
+        self._order: list[int] = []  # a heap of the cells' numbers
+
+    def add(self, slots: Slots, times: NDArray[np.int64]) -> None:
+        """Add ``slots``, due at ``times``."""
+        if not len(slots):
+            return
+        cells = times // self._cell_ms
+        if cells[0] == cells[-1] and (cells == cells[0]).all():
+            self._put(int(cells[0]), slots)
+            return
+        order = np.argsort(cells, kind="stable")
+        cells, slots = cells[order], slots[order]
+        starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1])))
+        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(cells)], strict=True):
+            self._put(int(cells[start]), slots[start:stop])
+
+    def _put(self, cell: int, slots: Slots) -> None:
+        if cell not in self._cells:
+            self._cells[cell] = []
+            heappush(self._order, cell)
+        self._cells[cell].append(slots)
+
+    def rename(self, moved: Slots) -> None:
+        """Let every slot be the one that ``moved`` has at its index."""
+        self._cells = {cell: [moved[slots] for slots in parts] for cell, parts in self._cells.items()}
+
+    def before(self, limit: int, times: TimesOf) -> Slots:
+        """Return the slots that ``pop_before`` would, and let them stay."""
+        last = limit // self._cell_ms
+        due = [slots for cell in self._order if cell <= last for slots in self._cells[cell]]
+        slots = np.concatenate(due) if due else np.empty(0, np.int32)
+        return slots[times(slots) < limit]
+
+    def pop_before(self, limit: int, times: TimesOf) -> Slots:
+        """Remove and return the slots whose time is below ``limit``."""
+        gone: list[Slots] = []
+        last = limit // self._cell_ms
+        while self._order and self._order[0] < last:
+            gone.extend(self._cells.pop(heappop(self._order)))
+        if self._order and self._order[0] == last:
+            slots = np.concatenate(self._cells[last])
+            passed = times(slots) < limit
+            gone.append(slots[passed])
+            self._cells[last] = [slots[~passed]]
+        return np.concatenate(gone) if gone else np.empty(0, np.int32)
 
 
 class ClickRows:
@@ -37,9 +109,8 @@ class ClickRows:
 
     >>> clicks = ClickRows(positions=2)
     >>> [row] = clicks.reserve(1)
-    >>> clicks.largest(np.array([row, row]), np.array([2, 2]), np.array([0.5, 0.2]))
     >>> clicks.rewards[[0, row]].tolist()
-    [[-1.0, -1.0], [-1.0, 0.5]]
+    [[-1.0, -1.0], [-1.0, -1.0]]
     """
 
     def __init__(self, *, positions: int) -> None:
@@ -48,11 +119,7 @@ class ClickRows:
         self.last = np.full(1, -1)  # highest offset of a click that it decided, refused ones too
         self._free = np.empty(0, np.int32)
 
-    def largest(self, rows: Rows, positions: Ints, rewards: NDArray[np.float64]) -> None:
-        """Let positions have these rewards, or the larger ones that they have."""
-        np.maximum.at(self.rewards, (rows, positions - 1), rewards)
-
-    def reserve(self, count: int) -> Rows:
+    def reserve(self, count: int) -> Slots:
         """Return rows for so many lists that have got their first click."""
         if count > len(self._free):
             old, more = len(self.first), max(count - len(self._free), min(_STEP, len(self.first)))
@@ -64,17 +131,17 @@ class ClickRows:
         taken, self._free = self._free[:count], self._free[count:]
         return taken
 
-    def release(self, rows: Rows) -> None:
+    def release(self, rows: Slots) -> None:
         """Take back rows, those of lists without a click among them."""
         clicked = rows[rows > 0]
         if len(clicked):
             self._clear(clicked)
             self._free = np.concatenate((clicked, self._free))
 
-    def _clear(self, rows: Rows) -> None:
+    def _clear(self, rows: Slots) -> None:
         self.rewards[rows], self.first[rows], self.last[rows] = NO_CLICK, NONE, -1
 
-    def compact(self, rows: Rows) -> Rows:
+    def compact(self, rows: Slots) -> Slots:
         """Keep no rows but these, give the memory of others back, and return where each is now."""
         kept = np.concatenate((np.zeros(1, np.int32), rows))
         self.rewards, self.first, self.last = self.rewards[kept], self.first[kept], self.last[kept]
@@ -90,7 +157,7 @@ class BucketColumns:
         self.items = np.empty((0, positions), np.int64)
         self.contexts = np.empty((0, positions, dim), np.float32)
         self.click_row = np.empty(0, np.int32)  # 0 while nobody has clicked
-        self.ids = np.empty(0, np.object_)
+        self.ids, self.sessions = np.empty(0, np.object_), np.empty(0, np.object_)
         self.notes: dict[int, ListNote] = {}  # by slot, where an impression says more than its rows
         self.shown_at = np.empty(0, np.int64)
         self.held_ms = np.empty(0, np.uint32)  # how long after it was shown its id is held: until the floor is there
@@ -98,7 +165,6 @@ class BucketColumns:
         self.size = np.empty(0, np.uint8)
         self.extent = np.empty(0, np.uint8)  # positions that enter the sample: rendered, or down to the last click
         self.rendered = np.empty(0, np.uint8)
-        self.session = np.empty(0, np.uint32)  # 32 bits of its hash
         self.epoch = np.empty(0, np.int32)
         self.ranked_by = np.empty(0, np.int64)
         self.emitted = np.empty(0, np.bool_)
@@ -113,25 +179,24 @@ class BucketColumns:
     def reserve(self, count: int) -> Slots:
         """Return ``count`` slots to fill."""
         if self._free_slots < count:
-            self._grow(max(count - self._free_slots, min(_STEP, max(_FIRST, len(self.shown_at)))))
+            old = len(self.shown_at)
+            more = max(count - self._free_slots, min(_STEP, max(_FIRST, old)))
+            self._resize(old + more)
+            self.offset[old:] = NONE
+            self._free[self._free_slots : self._free_slots + more] = np.arange(old, old + more)
+            self._free_slots += more
         self._free_slots -= count
         return self._free[self._free_slots : self._free_slots + count].copy()
-
-    def _grow(self, more: int) -> None:
-        old = len(self.shown_at)
-        self._resize(old + more)
-        self.offset[old:] = NONE
-        self._free[self._free_slots : self._free_slots + more] = np.arange(old, old + more)
-        self._free_slots += more
 
     def _resize(self, slots: int) -> None:
         for name in _COLUMNS:
             column: NDArray[Any] = getattr(self, name)
             column.resize((slots, *column.shape[1:]), refcheck=False)  # in place: the system moves pages, not bytes
-        old = len(self.ids)
-        self.ids[slots:] = None  # numpy would not let go of them
-        self.ids.resize(slots, refcheck=False)
-        self.ids[old:] = None
+        for texts in (self.ids, self.sessions):
+            old = len(texts)
+            texts[slots:] = None  # numpy would not let go of them
+            texts.resize(slots, refcheck=False)
+            texts[old:] = None
         self._free.resize(slots, refcheck=False)
 
     def roomy(self, lists: int) -> bool:
@@ -143,7 +208,7 @@ class BucketColumns:
         kept = np.flatnonzero(self.offset != NONE).astype(np.int32)
         moved = np.full(len(self.shown_at), -1, np.int32)
         moved[kept] = np.arange(len(kept), dtype=np.int32)
-        for name in (*_COLUMNS, "ids"):
+        for name in (*_COLUMNS, *_TEXTS):
             column: NDArray[Any] = getattr(self, name)
             column[: len(kept)] = column[kept]
         self.notes = {int(moved[slot]): note for slot, note in self.notes.items()}
@@ -155,39 +220,31 @@ class BucketColumns:
             wheel.rename(moved)
         return moved
 
-    def put(
-        self,
-        slots: Slots,
-        lists: ImpressionColumns,
-        *,
-        notes: Mapping[int, ListNote],
-        session: Ints,
-        until: Ints,
-        offset: Ints,
-    ) -> None:
-        """Fill ``slots`` with lists, some of which have ``notes``, by index."""
+    def put(self, lists: ImpressionColumns, notes: Mapping[int, ListNote], until: Ints, offset: Ints) -> Slots:
+        """Put lists, some of which have ``notes`` by index, into slots, and return these."""
+        slots = self.reserve(len(offset))
         size, shown_at = lists.size, lists.shown_at
         if (size == self.positions).all():
             self.items[slots] = lists.items.reshape(-1, self.positions)
             self.contexts[slots] = lists.contexts.reshape(len(slots), self.positions, self.dim)  # d may be 0
         else:
-            numbers, places = np.nonzero(np.arange(self.positions) < size[:, None])
-            self.items[slots[numbers], places] = lists.items
-            self.contexts[slots[numbers], places] = lists.contexts.reshape(len(numbers), self.dim)
+            numbers, rows = np.nonzero(np.arange(self.positions) < size[:, None])
+            self.items[slots[numbers], rows] = lists.items
+            self.contexts[slots[numbers], rows] = lists.contexts.reshape(len(numbers), self.dim)
         self.click_row[slots] = 0
-        self.ids[slots] = lists.ids
+        self.ids[slots], self.sessions[slots] = lists.ids, lists.sessions
         for index, note in notes.items():
             self.notes[int(slots[index])] = note
         self.shown_at[slots], self.held_ms[slots], self.offset[slots] = shown_at, until - shown_at, offset
-        self.session[slots] = session
         self.size[slots] = size
         self.extent[slots] = self.rendered[slots] = lists.rendered
         self.epoch[slots], self.ranked_by[slots] = lists.epoch, lists.ranked_by
         self.emitted[slots] = False
+        return slots
 
     def release(self, slots: Slots) -> None:
         """Empty ``slots`` for others to use."""
-        self.ids[slots] = None
+        self.ids[slots] = self.sessions[slots] = None
         if self.notes:
             for slot in slots.tolist():
                 self.notes.pop(slot, None)
@@ -197,10 +254,6 @@ class BucketColumns:
         self._free[self._free_slots : self._free_slots + len(slots)] = slots
         self._free_slots += len(slots)
 
-    def shown(self, slots: Slots) -> Ints:
-        """Return when lists were shown."""
-        return self.shown_at[slots]
-
     def until(self, slots: Slots | int) -> Any:
         """Return the floor that the log must pass before the ids of lists are free again."""
         return self.shown_at[slots] + self.held_ms[slots].astype(np.int64)
@@ -208,9 +261,9 @@ class BucketColumns:
     def content(self, slot: int) -> tuple[Any, ...]:
         """Return what makes a list the same as another one: all but its clicks."""
         rows = slice(int(self.size[slot]))
-        columns = (self.size, self.rendered, self.session, self.shown_at, self.epoch, self.ranked_by)
-        whole = tuple(column[slot].item() for column in columns)
-        return (*whole, self.notes.get(slot), self.items[slot, rows].tobytes(), self.contexts[slot, rows].tobytes())
+        whole = (self.size, self.rendered, self.shown_at, self.epoch, self.ranked_by, self.sessions)
+        by_row = (self.items, self.contexts)
+        return *(column[slot] for column in whole), self.notes.get(slot), *(c[slot, rows].tobytes() for c in by_row)
 
     def reward(self, slots: Slots, positions: Ints) -> NDArray[np.float64]:
         """Return the reward of a position of each list, NO_CLICK where nobody clicked."""
@@ -235,9 +288,10 @@ class BucketColumns:
         fresh = np.flatnonzero(self.reward(slots, positions) == NO_CLICK)
         cells = slots[fresh].astype(np.int64) * self.positions + positions[fresh]
         first: Ints = fresh[np.unique(cells, return_index=True)[1]]
-        self._clicks.largest(self.click_row[slots], positions, rewards)
+        rows = self.click_row[slots]
+        np.maximum.at(self._clicks.rewards, (rows, positions - 1), rewards)
+        np.minimum.at(self._clicks.first, rows, offsets)
         np.maximum.at(self.extent, slots, positions.astype(np.uint8))
-        np.minimum.at(self._clicks.first, self.click_row[slots], offsets)
         return first
 
     def lists(self, slots: Slots) -> Lists:
@@ -252,10 +306,9 @@ class BucketColumns:
         else:
             shown = position <= size[:, None]
             rows = [column[shown] for column in rows]
-        for column in (self.ids, self.extent, self.shown_at, self.offset, self.epoch, self.ranked_by):
-            rows.append(column[slots])
+        whole = (self.ids, self.extent, self.shown_at, self.offset, self.epoch, self.ranked_by)
         notes = np.full(len(slots), None)
         for index, slot in enumerate(slots.tolist() if self.notes else ()):
             notes[index] = self.notes.get(slot)
-        rows.append(notes)
+        rows += [*(column[slots] for column in whole), notes]
         return Lists(*rows)

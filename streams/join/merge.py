@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from streams.events import Acceptance
+from streams.events import EventReader
 from streams.join.clock import LATEST, TopStamps
-from streams.join.commit import Commit
-from streams.join.log_part import NEVER
+from streams.join.commit import NEVER, Commit
 from streams.join.outbox import Checkpoint
 from streams.join.session_join import SessionJoin
 from streams.logs import LogBlock, LogRecord
-from streams.settings import EVENTS, Settings
+from streams.settings import EVENTS, LogPair, Settings
 
 Read = Callable[[str, int, int], Iterator[LogBlock]]  # topic, first offset, offset to stop before
 ALL_TIME_MS = LATEST  # later than any event
+ADDERS = LogPair(SessionJoin.add_impressions, SessionJoin.add_clicks)  # each takes the records of one log
 
 
 def resumed_join(
@@ -26,25 +26,12 @@ def resumed_join(
 
     ``known`` has the rules of former eras by their hash.
     """
-    join = SessionJoin(
-        Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000)),
-        wait_ms=int(settings.wait_s * 1000),
-        lateness_ms=int(settings.lateness_s * 1000),
-        resume=commit,
-        known=known,
-        partition=partition,
-    )
-    for topic, part in zip(EVENTS, (commit.impressions, commit.clicks), strict=True):
-        for block in read(topic, part.place.offset, part.processed):
-            feed_block(join, topic, block)
-        feed_block(join, topic, LogBlock.of([], part.processed))
+    join = SessionJoin.of(settings, EventReader.of(settings), resume=commit, known=known, partition=partition)
+    for topic, (add, part) in EVENTS.paired_with(ADDERS.paired_with(commit.logs)):
+        for block in read(topic, part.restart.offset, part.processed):
+            add(join, block.records(), block.next_offset)
+        add(join, [], part.processed)
     return join
-
-
-def feed_block(join: SessionJoin, topic: str, block: LogBlock) -> None:
-    """Give a block to the join."""
-    add = join.add_impressions if topic == "impressions" else join.add_clicks
-    add(block.records(), block.next_offset)
 
 
 def checkpoints(join: SessionJoin, read: Read, stops: Mapping[str, int], *, finish: bool) -> Iterator[Checkpoint]:
@@ -56,7 +43,7 @@ def checkpoints(join: SessionJoin, read: Read, stops: Mapping[str, int], *, fini
     impressions = read("impressions", join.impressions.offset, stops["impressions"])
     clicks = Ahead(read("clicks", join.clicks.offset, stops["clicks"]), join.clicks.top.copy())
     for block in impressions:
-        feed_block(join, "impressions", block)
+        join.add_impressions(block.records(), block.next_offset)
         for records, next_offset in clicks.until(join.impressions.clock):
             join.add_clicks(records, next_offset)
         if clicks.clock is None:
@@ -80,36 +67,27 @@ class Ahead:
     """A log's blocks, of which one is read ahead to give out records only up to a time."""
 
     def __init__(self, blocks: Iterator[LogBlock], top: TopStamps) -> None:
-        self._blocks = blocks
-        self._top = top
-        self._at = 0
+        self._blocks, self._top = filter(len, blocks), top  # without those that have only markers
         self._load()
 
     @property
     def clock(self) -> int | None:
         """The log's clock at the next record; None when there is none."""
-        return int(self._clocks[self._at]) if self._block is not None else None
+        return int(self._clocks[self._at]) if self._records else None
 
     def _load(self) -> None:
-        self._block = next(self._blocks, None)
-        while self._block is not None and not len(self._block):  # only markers
-            self._block = next(self._blocks, None)
-        if self._block is not None:
-            self._records, self._at = self._block.records(), 0
-            stamps = np.clip(self._block.timestamps_ms, NEVER, LATEST)
-            self._clocks = np.array(self._top.clocks(stamps.tolist(), [record.key for record in self._records]))
+        block = next(self._blocks, LogBlock.of([]))
+        self._records, self._next_offset, self._at = block.records(), block.next_offset, 0
+        stamps = np.clip(block.timestamps_ms, NEVER, LATEST)
+        self._clocks = np.array(self._top.clocks(stamps.tolist(), [record.key for record in self._records]))
 
     def until(self, clock: int) -> Iterator[tuple[list[LogRecord], int]]:
         """Yield the next records at which the log's clock is not beyond ``clock``, and where reading goes on."""
-        while self._block is not None:
-            stop = int(np.searchsorted(self._clocks, clock, side="right"))
-            if stop == self._at:
-                return
-            records = self._records[self._at : stop]
+        while (stop := int(np.searchsorted(self._clocks, clock, side="right"))) > self._at:
+            records, self._at = self._records[self._at : stop], stop
             if stop < len(self._records):
-                self._at = stop
                 yield records, self._records[stop].offset
                 return
-            after = self._block.next_offset
+            next_offset = self._next_offset
             self._load()
-            yield records, after
+            yield records, next_offset

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.event_columns import ImpressionColumns
-from streams.events import list_bytes
+from streams.events import OfferedClicks, first_click_delay_ms, judge_offers, list_bytes
 from streams.join import batches
 from streams.join.batches import ListNote
-from streams.join.clicks import ANY_SESSION, Clicks
-from streams.join.columns import NONE, BucketColumns
-from streams.join.ledger import Ledger
+from streams.join.clicks import Clicks
+from streams.join.columns import NONE, BucketColumns, Slots
+from streams.join.commit import Ledger
 from streams.join.outbox import Outbox
 from streams.join.past_lists import Forgotten, HeldIds, RestartPoints
 from streams.join.rules import JoinRules
-from streams.join.timer_wheel import Slots
 
 Ints = NDArray[np.int64]
-REFUSED = -1  # in the place of a list's columns
+REFUSED = -1  # instead of the number of a list's columns
 
 
 class Shown(NamedTuple):
@@ -30,7 +29,6 @@ class Shown(NamedTuple):
     lists: ImpressionColumns
     notes: Mapping[int, ListNote]  # what some say besides, by index
     columns: Ints  # the number of the columns that each belongs to, or REFUSED
-    session: Ints  # 32 bits of its hash
     offset: Ints
     floor: Ints
     until: Ints  # the floor up to which each holds its id
@@ -51,11 +49,10 @@ class OpenLists:
     lists of both eras are corrected and written as what they were accepted for.
     """
 
-    def __init__(self, eras: Iterable[JoinRules], *, outbox: Outbox, ledger: Ledger) -> None:
+    def __init__(self, eras: Sequence[JoinRules], *, outbox: Outbox, ledger: Ledger) -> None:
         self._outbox, self._ledger = outbox, ledger
-        rules = list(eras)
-        horizon_ms = max(one.horizon_ms for one in rules)
-        self._limits = list(dict.fromkeys(limits for one in rules for limits in one.accept.limits))
+        horizon_ms = max(rules.horizon_ms for rules in eras)
+        self._limits = list(dict.fromkeys(limits for rules in eras for limits in rules.accept.limits))
         self._columns = [
             BucketColumns(positions=limits.positions, dim=limits.dim, cell_ms=horizon_ms // 256)
             for limits in self._limits
@@ -65,7 +62,7 @@ class OpenLists:
         self._held = HeldIds()
         self._restart_points = RestartPoints()
         # A click made up to one more horizon after its list's is still told from one without any list.
-        self._forgotten = Forgotten(keep_ms=2 * horizon_ms + max(one.accept.future_ms for one in rules))
+        self._forgotten = Forgotten(keep_ms=2 * horizon_ms + max(rules.accept.future_ms for rules in eras))
 
     def __len__(self) -> int:
         return sum(map(len, self._columns))
@@ -80,29 +77,20 @@ class OpenLists:
         for name, until in zip(shown.lists.ids, shown.until.tolist(), strict=True):
             self._held.hold(name, until)
 
-    def hold_first(self, shown: Shown) -> None:
-        """Let those impressions hold their ids that the first version accepted: no refused one did."""
-        rows = zip(shown.lists.ids, shown.columns.tolist(), shown.until.tolist(), shown.floor.tolist(), strict=True)
-        for name, number, until, floor in rows:
-            if number != REFUSED and self._held.until(name) < floor:
-                self._held.hold(name, until)
-
-    def add(self, shown: Shown, *, refused_hold: bool) -> tuple[list[int], dict[int, str]]:
-        """Take in impressions; return which are new lists, and why others are refused for their id.
-
-        Unless ``refused_hold``, an impression that was refused leaves its id free, as in the first version.
-        """
+    def add(self, shown: Shown) -> tuple[list[int], dict[int, str]]:
+        """Take in impressions; return which are new lists, and why others are refused for their id."""
         codes = np.full(len(shown.columns), REFUSED, np.int64)
         for number, columns in enumerate(self._columns):
             members = np.flatnonzero(shown.columns == number)
             if len(members):
-                codes[members] = self._put(columns, shown, members).astype(np.int64) * len(self._columns) + number
-        fresh, refused = self._name(shown, codes, refused_hold=refused_hold)
-        codes, shown_at, until = (
-            (codes, shown.lists.shown_at, shown.until)
-            if len(fresh) == len(codes)
-            else (codes[fresh], shown.lists.shown_at[fresh], shown.until[fresh])
-        )
+                of = dict(enumerate(members.tolist())) if shown.notes else {}
+                notes = {at: shown.notes[index] for at, index in of.items() if index in shown.notes}
+                slots = columns.put(shown.lists.pick(members), notes, shown.until[members], shown.offset[members])
+                codes[members] = slots.astype(np.int64) * len(self._columns) + number
+        fresh, refused = self._name(shown, codes)
+        shown_at, until = shown.lists.shown_at, shown.until
+        if len(fresh) < len(codes):
+            codes, shown_at, until = codes[fresh], shown_at[fresh], until[fresh]
         for number, columns in enumerate(self._columns):
             members = np.flatnonzero(codes % len(self._columns) == number)
             slots = (codes[members] // len(self._columns)).astype(np.int32)
@@ -111,21 +99,7 @@ class OpenLists:
         self._ledger.open += len(fresh)
         return fresh, refused
 
-    def _put(self, columns: BucketColumns, shown: Shown, members: Ints) -> Slots:
-        slots, lists = columns.reserve(len(members)), shown.lists.pick(members)
-        columns.put(
-            slots,
-            lists,
-            notes={at: shown.notes[index] for at, index in enumerate(members.tolist()) if index in shown.notes}
-            if shown.notes
-            else {},
-            session=shown.session[members],
-            until=shown.until[members],
-            offset=shown.offset[members],
-        )
-        return slots
-
-    def _name(self, shown: Shown, codes: Ints, *, refused_hold: bool) -> tuple[list[int], dict[int, str]]:
+    def _name(self, shown: Shown, codes: Ints) -> tuple[list[int], dict[int, str]]:
         remember, held, some_held = self._known.setdefault, self._held, len(self._held) > 0
         fresh: list[int] = []
         refused: dict[int, str] = {}
@@ -133,18 +107,18 @@ class OpenLists:
         for index, (name, code) in enumerate(zip(shown.lists.ids, codes.tolist(), strict=True)):
             if code != REFUSED:
                 if not some_held or held.until(name) < shown.floor[index]:
-                    if remember(name, code) is code:
-                        fresh.append(index)
-                        continue
-                    if not self._holders(name, int(shown.floor[index])):
+                    first = remember(name, code) == code  # no other list has this code
+                    if not first and not self._is_held(name, int(shown.floor[index])):
                         self._again.setdefault(name, []).append(code)
+                        first = True
+                    if first:
                         fresh.append(index)
                         continue
-                refused |= self._repeat(index, name, code)
+                if (reason := self._repeated(name, code)) is not None:
+                    refused[index] = reason
                 repeats.setdefault(code % len(self._columns), []).append(code // len(self._columns))
-            if refused_hold:
-                held.hold(name, int(shown.until[index]))
-                some_held = True
+            held.hold(name, int(shown.until[index]))
+            some_held = True
         for number, slots in repeats.items():
             self._columns[number].release(np.array(slots, np.int32))
         return fresh, refused
@@ -152,21 +126,21 @@ class OpenLists:
     def _codes(self, name: str) -> list[int]:
         return [self._known[name], *self._again.get(name, ())] if name in self._known else []
 
-    def _holders(self, name: str, floor: int) -> bool:
+    def _is_held(self, name: str, floor: int) -> bool:
         """Return whether a list in memory holds an id at this floor."""
         return any(columns.until(slot) >= floor for columns, slot in map(self._at, self._codes(name)))
 
-    def _repeat(self, index: int, name: str, code: int) -> dict[int, str]:
+    def _repeated(self, name: str, code: int) -> str | None:
         """Count an impression whose id is held as a duplicate of its list, or return why it is refused."""
         others = self._codes(name)
         if any(self._content(other) == self._content(code) for other in others):
             self._ledger.duplicates += 1
-            return {}
+            return None
         if others:
             columns, slot = self._at(others[-1])
             first = columns.offset[slot]
-            return {index: f"impression {name!r} has other content than at offset {first}; the lower offset wins"}
-        return {index: f"impression {name!r} has the id of an earlier one that was refused; the lower offset wins"}
+            return f"impression {name!r} has other content than at offset {first}; the lower offset wins"
+        return f"impression {name!r} has the id of an earlier one that was refused; the lower offset wins"
 
     def _content(self, code: int) -> tuple[Any, ...]:
         columns, slot = self._at(code)
@@ -189,8 +163,8 @@ class OpenLists:
             for index in np.flatnonzero(~taken).tolist():
                 for code in self._again.get(clicks.ids[index], ()):
                     if not taken[index]:
-                        at = np.array([index]), np.array([code])
-                        refused += self._offer(code % len(self._columns), *at, clicks, taken)
+                        number = code % len(self._columns)
+                        refused += self._offer(number, np.array([index]), np.array([code]), clicks, taken)
         return taken, sorted(refused)
 
     def _offer(
@@ -202,29 +176,24 @@ class OpenLists:
         indices, slots = indices[is_open], slots[is_open]
         taken[indices] = True
         columns.decide(slots, clicks.offset[indices])
-        session = clicks.session[indices]
-        foreign = (session != columns.session[slots]) & (session != ANY_SESSION)
-        bad = foreign | (clicks.position[indices] > columns.size[slots])
-        bad |= clicks.reward[indices] > self._limits[number].reward_scale
-        refused = list[RefusedClick]()
-        if bad.any():
-            for at in np.flatnonzero(bad).tolist():
-                index, slot = int(indices[at]), int(slots[at])
-                reason = self._why(number, slot, clicks, index, foreign=bool(foreign[at]))
-                refused.append(RefusedClick(int(columns.offset[slot]), index, f"{reason}; check the producer"))
-            indices, slots = indices[~bad], slots[~bad]
+        offered = OfferedClicks(
+            clicks.position[indices],
+            clicks.reward[indices],
+            clicks.session[indices],
+            columns.sessions[slots],
+            columns.size[slots],
+            self._limits[number].reward_scale,
+            np.ones(len(indices), np.bool_),
+        )
+        reasons = judge_offers(offered)
+        refused = [
+            RefusedClick(int(columns.offset[slots[row]]), int(indices[row]), reason) for row, reason in reasons.items()
+        ]
+        if refused:
+            indices, slots = indices[offered.kept], slots[offered.kept]
         if len(indices):
             self._take(number, slots, clicks, indices)
         return refused
-
-    def _why(self, number: int, slot: int, clicks: Clicks, index: int, *, foreign: bool) -> str:
-        size = self._columns[number].size[slot]
-        if foreign:
-            return "a click of another session than its list's"
-        if clicks.position[index] > size:
-            return f"position {clicks.position[index]} is beyond the list of {size}"
-        scale = self._limits[number].reward_scale
-        return f"reward {clicks.reward[index]:g} is above {scale:g}, the reward_scale of its bucket"
 
     def _take(self, number: int, slots: Slots, clicks: Clicks, indices: Ints) -> None:
         columns, position, reward = self._columns[number], clicks.position[indices], clicks.reward[indices]
@@ -233,7 +202,7 @@ class OpenLists:
         corrected = corrected[np.argsort(columns.offset[corrected])]  # whatever slots they happen to have
         old = columns.lists(corrected)
         first = columns.click(slots, position, reward, clicks.offset[indices])
-        self._outbox.delayed(clicks.clicked_at[indices[first]] - columns.shown_at[slots[first]])
+        self._outbox.delayed(first_click_delay_ms(columns.shown_at[slots[first]], clicks.clicked_at[indices[first]]))
         self._ledger.used += len(first)
         self._ledger.repeated += len(slots) - len(first)
         if len(corrected):
@@ -243,7 +212,10 @@ class OpenLists:
 
     def within(self, before_ms: int, most_bytes: int) -> int:
         """Return a time up to ``before_ms``, before which ``emit`` writes about so many bytes, or one list."""
-        due = [columns.shown_at[columns.to_close.before(before_ms, columns.shown)] for columns in self._columns]
+        due = [
+            columns.shown_at[columns.to_close.before(before_ms, columns.shown_at.__getitem__)]
+            for columns in self._columns
+        ]
         sizes = [list_bytes(limits.positions, limits.dim) for limits in self._limits]
         if sum(size * len(shown_at) for size, shown_at in zip(sizes, due, strict=True)) <= most_bytes:
             return before_ms
@@ -256,7 +228,7 @@ class OpenLists:
     def emit(self, before_ms: int) -> None:
         """Write the lists shown before ``before_ms`` that are not out yet."""
         for limits, columns in zip(self._limits, self._columns, strict=True):
-            slots = columns.to_close.pop_before(before_ms, columns.shown)
+            slots = columns.to_close.pop_before(before_ms, columns.shown_at.__getitem__)
             if len(slots):
                 columns.emitted[slots] = True
                 self._ledger.open -= len(slots)
@@ -273,7 +245,11 @@ class OpenLists:
                 continue
             for name, slot in zip(columns.ids[slots].tolist(), slots.tolist(), strict=True):
                 if name in self._again:
-                    self._forget_one(name, slot * len(self._columns) + number)
+                    others = [self._known[name], *self._again.pop(name)]
+                    others.remove(slot * len(self._columns) + number)
+                    self._known[name] = others.pop(0)
+                    if others:
+                        self._again[name] = others
                 else:
                     del self._known[name]
             self._forgotten.add(columns.ids[slots].tolist(), int(columns.shown_at[slots].max()))
@@ -292,13 +268,6 @@ class OpenLists:
 
         self._known = {name: renamed(code) for name, code in self._known.items()}
         self._again = {name: list(map(renamed, codes)) for name, codes in self._again.items()}
-
-    def _forget_one(self, name: str, code: int) -> None:
-        left = [self._known[name], *self._again.pop(name)]
-        left.remove(code)
-        self._known[name] = left[0]
-        if len(left) > 1:
-            self._again[name] = left[1:]
 
     def knew(self, ids: Sequence[str]) -> NDArray[np.bool_]:
         """Return for each id whether a list of it is remembered, or was until not long ago."""

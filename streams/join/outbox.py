@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,18 +27,15 @@ class HeldLetter(NamedTuple):
 class Outbox:
     """Collects what the next checkpoint must write; while ``muted``, what was written before is not repeated.
 
-    Parameters
-    ----------
-    most_bytes
-        Of a record's value that a dead letter keeps: what is larger than any event is no event from there on.
+    A dead letter keeps ``most_bytes`` of a record's value: what is larger than any event is no event from there on.
     """
 
     def __init__(self, *, partition: int, most_bytes: int) -> None:
         self.partition, self._most_bytes = partition, most_bytes
         self.muted = False
-        self.bytes = 0  # about, of all that waits here
-        self.limit: int | None = None  # of these bytes
+        self.limit: int | None = None  # of ``bytes``
         self.held: deque[HeldLetter] = deque()  # one list may refuse more early clicks at once than a transaction holds
+        self.bytes = 0  # about, of all that waits here
         self.samples: list[SampleBatch] = []
         self.dead_letters: list[DeadLetter] = []
         self.late_clicks: list[LogRecord] = []
@@ -50,10 +47,11 @@ class Outbox:
         """Whether a letter that can wait must wait."""
         return bool(self.held) or (self.limit is not None and self.bytes >= self.limit)
 
-    def refuse(self, topic: str, record: LogRecord, reason: str) -> None:
-        """Write a dead letter, cut to fit."""
+    def refuse(self, topic: str, records: Sequence[LogRecord], reasons: Mapping[int, str]) -> None:
+        """Write dead letters of some of the records, cut to fit; ``reasons`` are by index."""
         if not self.muted:
-            self._write(self._letter(topic, record, reason))
+            for index, reason in reasons.items():
+                self._write(self._letter(topic, records[index], reason))
 
     def hold(self, list_offset: int, topic: str, record: LogRecord, reason: str) -> None:
         """Keep the letter of a click that the list at ``list_offset`` refused until there is room; muted or not."""
@@ -82,7 +80,7 @@ class Outbox:
         for click in clicks:
             size = len(click.key or b"") + len(click.value or b"")
             if size > self._most_bytes:  # it came in before there was a limit, and may be too large to be written again
-                self.refuse(topic, click, f"late, and too large for a late click: {size} bytes")
+                self._write(self._letter(topic, click, f"late, and too large for a late click: {size} bytes"))
             else:
                 self.late_clicks.append(click)
                 self.bytes += size + ENTRY_BYTES
@@ -99,18 +97,16 @@ class Outbox:
         if not self.muted:
             self.click_delays.append(click_delays_ms)
 
-    def early(self, clicks: int) -> None:
-        """Note clicks whose list has come after them."""
-        if not self.muted:
-            self.early_clicks += clicks
-
-    def orphaned(self, clicks: int) -> None:
-        """Note late clicks whose list was never seen."""
-        if not self.muted:
-            self.orphan_clicks += clicks
+    def checkpoint(self, commit: Commit, rules: list[Rules]) -> Checkpoint:
+        """Return all that is to be written, with the commit and the rules that go with it; begin anew."""
+        delays = np.concatenate(self.click_delays) if self.click_delays else np.zeros(0, np.int64)
+        counts = self.early_clicks, self.orphan_clicks
+        checkpoint = Checkpoint(self.samples, self.dead_letters, self.late_clicks, commit, delays, *counts, rules)
+        self.clear()
+        return checkpoint
 
     def clear(self) -> None:
-        """Begin anew, once all was taken."""
+        """Begin anew; what finds no room yet stays."""
         self.samples, self.dead_letters, self.late_clicks, self.click_delays = [], [], [], []
         self.bytes = self.early_clicks = self.orphan_clicks = 0
 
@@ -122,9 +118,7 @@ class Checkpoint(NamedTuple):
     dead_letters: list[DeadLetter]
     late_clicks: list[LogRecord]
     commit: Commit
-    click_delays_ms: NDArray[
-        np.int64
-    ]  # from shown to clicked, of the first clicks on a position since the last checkpoint
+    click_delays_ms: NDArray[np.int64]  # from shown to clicked, of the first clicks on a position
     early_clicks: int  # read before their list, which has come since the last checkpoint
     orphan_clicks: int  # of the late ones, those whose list was never seen
     rules: list[Rules]  # of eras that this commit is the first to name: for ``parameters``, with the topic's id put in

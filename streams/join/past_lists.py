@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.join.log_part import NEVER
+from streams.join.commit import NEVER
 
 CELLS = 16
 _CHUNKS = 64
@@ -44,10 +44,10 @@ class Forgotten:
 
     def knows(self, ids: Sequence[str]) -> NDArray[np.bool_]:
         """Return for each id whether a list of it was forgotten not too long ago."""
-        wanted, found = _hashes(ids), np.zeros(len(ids), np.bool_)
+        wanted, known = _hashes(ids), np.zeros(len(ids), np.bool_)
         for parts in self._cells.values():
-            found |= np.isin(wanted, parts[0] if len(parts) == 1 else np.concatenate(parts))
-        return found
+            known |= np.isin(wanted, parts[0] if len(parts) == 1 else np.concatenate(parts))
+        return known
 
 
 def _hashes(ids: Sequence[str]) -> Ints:

@@ -10,28 +10,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.event_columns import ClickColumns, ImpressionColumns
 from schemas.records import Click, Impression
-from streams.events import MAX_ID_BYTES, Acceptance, list_bytes
+from streams.events import MAX_ID_BYTES, Acceptance, EventReader, judge_clicks, judge_impressions, list_bytes
 from streams.join.batches import note_of
-from streams.join.clicks import ANY_SESSION, Clicks, WaitingClicks
+from streams.join.clicks import Clicks, WaitingClicks
 from streams.join.clock import LogClock, Times
 from streams.join.columns import MOST_HELD_MS
-from streams.join.commit import Commit
-from streams.join.decoding import Decoded, bad_click, decoded, longest_id, session_hashes
-from streams.join.ledger import Ledger
-from streams.join.log_part import NEVER, LogPart
+from streams.join.commit import NEVER, Commit, Ledger
 from streams.join.open_lists import REFUSED, OpenLists, Shown
 from streams.join.outbox import Checkpoint, Outbox
-from streams.join.rules import EraRules, JoinRules, parts
+from streams.join.rules import JoinRules, eras_from, parts
 from streams.logs import LogRecord, record_bytes
-
-Ints = NDArray[np.int64]
+from streams.settings import EVENTS, LogPair, Settings
 
 
 class SessionJoin:
@@ -44,11 +39,10 @@ class SessionJoin:
     wait_ms, lateness_ms
         A list closes ``wait_ms`` after it was shown and takes corrections for ``lateness_ms`` more.
     resume
-        The commit of an earlier join of this partition. Its events from the committed offsets up to ``processed`` are
-        taken in silently, as they were joined before; ``rebuilding`` says whether some are still missing.
+        The commit of an earlier join. Events between its offsets and ``processed`` are taken in silently, as they were
+        joined before; ``rebuilding`` says whether some are still missing.
     known
-        Rules of earlier eras in their canonical form, by hash: what ``Checkpoint.rules`` said. A commit names those
-        that its events were judged by; BadCommit says when one is missing.
+        Rules of earlier eras by hash, as ``Checkpoint.rules`` said; BadCommit says when one is missing.
     """
 
     def __init__(
@@ -57,29 +51,43 @@ class SessionJoin:
         *,
         wait_ms: int,
         lateness_ms: int,
+        reader: EventReader,
         resume: Commit | None = None,
         known: Mapping[str, bytes] | None = None,
         partition: int = 0,
-        impressions_topic: str = "impressions",
-        clicks_topic: str = "clicks",
+        topics: LogPair[str] = EVENTS,
     ) -> None:
-        self._wait_ms, self._topics = wait_ms, (impressions_topic, clicks_topic)
+        self._wait_ms, self._topics = wait_ms, topics
+        self._reader = reader
         self._resume = resume = resume or Commit.beginning()
-        rules = JoinRules(accept, horizon_ms=wait_ms + lateness_ms)
-        self._eras = eras = EraRules.of(resume, rules, known or {}, partition)
+        now = JoinRules(accept, horizon_ms=wait_ms + lateness_ms)
+        eras, self._new_rules = eras_from(resume, now, known or {}, partition)
         self._emitted_before, self._time_ms = resume.emitted_before, resume.time_ms
         self._dismissed_before = NEVER
         self.impressions = LogClock(resume.impressions, eras.impressions)
         self.clicks = LogClock(resume.clicks, eras.clicks)
         self.ledger = Ledger()
-        everything = [*eras.impressions.rules, *eras.clicks.rules]
-        self._outbox = Outbox(partition=partition, most_bytes=max(one.accept.most_bytes for one in everything))
-        self._list_bytes = max(list_bytes(b.positions, b.dim) for one in everything for b in one.accept.buckets)
-        self._lists = OpenLists(everything, outbox=self._outbox, ledger=self.ledger)
-        self._numbers = {one.hash: self._lists.columns_of(one) for one in everything}
+        every = [*eras.impressions.rules, *eras.clicks.rules]
+        self._outbox = Outbox(partition=partition, most_bytes=max(rules.accept.most_bytes for rules in every))
+        self._list_bytes = max(
+            list_bytes(bucket.positions, bucket.dim) for rules in every for bucket in rules.accept.buckets
+        )
+        self._lists = OpenLists(every, outbox=self._outbox, ledger=self.ledger)
+        self._numbers = {rules.hash: self._lists.columns_of(rules) for rules in every}
         self._waiting = WaitingClicks()
         self.rebuilding = self._outbox.muted = True
         self._end_rebuild()
+
+    @classmethod
+    def of(cls, settings: Settings, reader: EventReader, **options: Any) -> Self:
+        """Return a join by the rules that are set."""
+        return cls(
+            Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000)),
+            wait_ms=int(settings.wait_s * 1000),
+            lateness_ms=int(settings.lateness_s * 1000),
+            reader=reader,
+            **options,
+        )
 
     def __len__(self) -> int:
         return len(self._lists)
@@ -87,113 +95,109 @@ class SessionJoin:
     def add_impressions(self, records: Sequence[LogRecord], next_offset: int | None = None) -> None:
         """Take in records of the impressions log; ``next_offset`` is where reading goes on, markers passed."""
         self.ledger.impressions += len(records)
-        times = self._advance(self.impressions, self._resume.impressions, records, next_offset)
+        times = self._advance(self.impressions, records, next_offset)
         for part in parts(times.offset, (*self.impressions.eras.starts, self._resume.lists_from)):
             self._show(records[part], times.pick(part))
         self._end_rebuild()
 
     def _show(self, records: Sequence[LogRecord], times: Times) -> None:
         rules = self.impressions.eras.at(int(times.offset[0]))
-        found, times = self._decode(records, Impression, rules, times)
-        lists: ImpressionColumns = found.columns
+        batch = self._reader.read(records, Impression, rules.accept.most_bytes)
+        self._refuse_impressions(records, batch.rejected)
+        lists: ImpressionColumns = batch.columns
         if not lists.ids:
             return
-        shown_at = lists.shown_at
-        bucket, refused = rules.accept.judge(lists, times.stamp, found.events)
+        times, shown_at = times.pick(batch.kept), lists.shown_at
+        bucket, refused = judge_impressions(rules.accept, lists, times.stamp, batch.events)
         fit = np.ones(len(lists.ids), np.bool_)
         fit[list(refused)] = False
         in_time = shown_at >= times.floor
         good = fit & in_time
-        until = np.where(good, shown_at, NEVER)
-        if not rules.first:
-            until = np.maximum(until, np.where(good, np.minimum(times.clock, until + MOST_HELD_MS), times.clock))
-            for index in refused:
-                if len(lists.ids[index].encode()) > MAX_ID_BYTES:
-                    until[index] = NEVER  # no impression can ever have this id
+        until = np.where(good, np.maximum(shown_at, np.minimum(times.clock, shown_at + MOST_HELD_MS)), times.clock)
+        for index in refused:
+            if len(lists.ids[index].encode()) > MAX_ID_BYTES:
+                until[index] = NEVER  # no impression can ever have this id
         columns = np.where(good, self._numbers[rules.hash][bucket], REFUSED)
-        notes = {index: note for index, event in found.events.items() if (note := note_of(event)) is not None}
-        shown = Shown(lists, notes, columns, session_hashes(lists.sessions), times.offset, times.floor, until)
+        notes = {index: note for index, event in batch.events.items() if (note := note_of(event)) is not None}
+        shown = Shown(lists, notes, columns, times.offset, times.floor, until)
         self.impressions.reached(times.offset, until)
         if times.offset[0] < self._resume.lists_from:
-            (self._lists.hold_first if rules.first else self._lists.hold)(shown)
+            self._lists.hold(shown)
             return
-        self._refuse_impressions(found.records, shown, refused, np.flatnonzero(fit & ~in_time).tolist())
-        fresh, taken = self._lists.add(shown, refused_hold=not rules.first)
-        self._refuse_impressions(found.records, shown, taken, [])
+        self._refuse_impressions(batch.records, refused)
+        too_late = np.flatnonzero(fit & ~in_time).tolist()
+        self.ledger.too_late += len(too_late)
+        past_s = {index: (int(times.floor[index]) - int(shown_at[index])) / 1000 for index in too_late}
+        reasons = {
+            index: f"too late: its horizon had passed {past:g} s before it came" for index, past in past_s.items()
+        }
+        self._outbox.refuse(self._topics.impressions, batch.records, reasons)
+        fresh, taken = self._lists.add(shown)
+        self._refuse_impressions(batch.records, taken)
         if not self.rebuilding:  # lists that are overdue go out with the next checkpoint, however many they are
             self._outbox.bytes += int((shown_at[fresh] < self._emitted_before).sum()) * self._list_bytes
         if len(self._waiting):
             names = lists.ids if len(fresh) == len(lists.ids) else [lists.ids[index] for index in fresh]
             self._match(dict.fromkeys(filter(self._waiting.names.__contains__, names)))
 
-    def _refuse_impressions(
-        self, records: Sequence[LogRecord], shown: Shown, refused: dict[int, str], too_late: list[int]
-    ) -> None:
-        self.ledger.dead_impressions += len(refused)
-        self.ledger.too_late += len(too_late)
-        for index, reason in refused.items():
-            self._outbox.refuse(self._topics[0], records[index], reason)
-        for index in too_late:
-            past_s = (int(shown.floor[index]) - int(shown.lists.shown_at[index])) / 1000
-            reason = f"too late: its horizon had passed {past_s:g} s before it came"
-            self._outbox.refuse(self._topics[0], records[index], reason)
+    def _refuse_impressions(self, records: Sequence[LogRecord], reasons: Mapping[int, str]) -> None:
+        self.ledger.dead_impressions += len(reasons)
+        self._outbox.refuse(self._topics.impressions, records, reasons)
+
+    def _refuse_clicks(self, records: Sequence[LogRecord], reasons: Mapping[int, str]) -> None:
+        self.ledger.dead_clicks += len(reasons)
+        self._outbox.refuse(self._topics.clicks, records, reasons)
 
     def add_clicks(self, records: Sequence[LogRecord], next_offset: int | None = None) -> None:
         """Take in records of the clicks log; a click whose list has not come waits for it."""
         self.ledger.clicks += len(records)
-        times = self._advance(self.clicks, self._resume.clicks, records, next_offset)
+        times = self._advance(self.clicks, records, next_offset)
         for part in parts(times.offset, self.clicks.eras.starts):
             self._click(records[part], times.pick(part))
         self._end_rebuild()
 
     def _click(self, records: Sequence[LogRecord], times: Times) -> None:
         rules = self.clicks.eras.at(int(times.offset[0]))
-        found, times = self._decode(records, Click, rules, times)
-        taps: ClickColumns = found.columns
+        batch = self._reader.read(records, Click, rules.accept.most_bytes)
+        self._refuse_clicks(records, batch.rejected)
+        taps: ClickColumns = batch.columns
         if not taps.ids:
             return
+        times = times.pick(batch.kept)
         # A time before all times is no other; so sums of it do not overflow.
         clicked_at = np.clip(taps.clicked_at, NEVER, None)
-        bad = clicked_at > times.stamp + rules.accept.future_ms
         clicks = Clicks(
-            list(found.records),
+            list(batch.records),
             taps.ids,
-            np.full(len(taps.ids), ANY_SESSION) if rules.first else session_hashes(taps.sessions),
+            np.array(taps.sessions, np.object_),
             taps.position,
             taps.reward,
             clicked_at,
-            np.where(bad, clicked_at, clicked_at + rules.accept.future_ms),
+            clicked_at + rules.accept.future_ms,
             times.offset,
             times.floor,
         )
-        bad |= (clicks.position < 1) | ~((clicks.reward >= 0) & (clicks.reward < np.inf))
-        if not rules.first and max(map(len, taps.ids)) + max(map(len, taps.sessions)) > MAX_ID_BYTES // 4:
-            bad |= np.array([longest_id(found.events[index]) > MAX_ID_BYTES for index in range(len(taps.ids))])
-        if bad.any():
-            self.ledger.dead_clicks += int(bad.sum())
-            for index in np.flatnonzero(bad).tolist():
-                reason = bad_click(found.events[index], int(times.stamp[index]), rules)
-                self._outbox.refuse(self._topics[1], found.records[index], reason)
-            clicks = clicks.pick(~bad)
+        if rejected := judge_clicks(rules.accept, taps, times.stamp):
+            self._refuse_clicks(batch.records, rejected)
+            clicks = clicks.pick(np.delete(np.arange(len(taps.ids)), list(rejected)))
         self._offer(clicks)
 
     def _match(self, names: Iterable[str]) -> None:
         waited = [click for name in names for click in self._waiting.take(name)]
         if waited:
-            self._outbox.early(self._offer(Clicks.of(waited), waited=True))
+            self._outbox.early_clicks += self._offer(Clicks.of(waited), waited=True)
 
     def _offer(self, clicks: Clicks, *, waited: bool = False) -> int:
         """Give clicks to their lists, keep those that have none, and return how many found one."""
-        found, refused = self._lists.click(clicks)
+        taken, refused = self._lists.click(clicks)
         for list_offset, index, reason in refused:
             record = clicks.records[index]
             if self._must_hold((list_offset, record.offset), waited=waited):
-                self._outbox.hold(list_offset, self._topics[1], record, reason)
+                self._outbox.hold(list_offset, self._topics.clicks, record, reason)
             else:
-                self.ledger.dead_clicks += 1
-                self._outbox.refuse(self._topics[1], record, reason)
-        if not found.all():
-            clicks = clicks.pick(~found)
+                self._refuse_clicks(clicks.records, {index: reason})
+        if not taken.all():
+            clicks = clicks.pick(~taken)
             # No list can come any more that was shown before the floor of the clicks log at the click, or so early that
             # clicks without a list of that time are out already.
             hopeless = clicks.latest < np.maximum(clicks.floor, self._dismissed_before)
@@ -201,7 +205,7 @@ class SessionJoin:
             self._late(gone.records, gone.ids)
             self._waiting.add(clicks.pick(~hopeless))
         self._count_waiting()
-        return int(found.sum())
+        return int(taken.sum())
 
     def _must_hold(self, at: tuple[int, int], *, waited: bool) -> bool:
         """Return whether a letter waits for room, or waited for it when the commit was made.
@@ -218,14 +222,14 @@ class SessionJoin:
     def _late(self, records: list[Any], ids: list[str]) -> None:
         if records:
             self.ledger.late += len(records)
-            self._outbox.late(self._topics[1], records)
-            self._outbox.orphaned(int((~self._lists.knew(ids)).sum()))
+            self._outbox.late(self._topics.clicks, records)
+            self._outbox.orphan_clicks += int((~self._lists.knew(ids)).sum())
 
     def idle(self, *, impressions_ms: int | None = None, clicks_ms: int | None = None) -> None:
         """Note that a log was read to its end, and that what it gets next will bear at least this time stamp.
 
-        The end is that of the log itself: what an open transaction hides bears older stamps. The time comes from
-        ``IdleTime``, never from a wall clock.
+        The end is that of the log itself: what an open transaction hides bears older stamps. The time is never that of
+        a wall clock.
         """
         if impressions_ms is not None:
             self.impressions.idle_at(impressions_ms)
@@ -263,14 +267,13 @@ class SessionJoin:
         outbox = self._outbox
         self.ledger.dead_clicks += outbox.release(self._room(most_bytes))
         self._settle(clock_ms - self._wait_ms, most_bytes)
-        first_click = min(self._lists.first_click(), self._waiting.first_offset(self.clicks.offset))
-        first_click = min([first_click, *(one.click_offset for one in outbox.held)])
-        clicks = self.clicks.place_before(first_click)
-        lists_from = self._lists.first_list(clicks.offset, self.impressions.offset)
-        impressions = self.impressions.place_to_judge_from(lists_from)
+        waiting = self._waiting.first_offset(self.clicks.offset)
+        first_click = min(self._lists.first_click(), waiting, *(held.click_offset for held in outbox.held))
+        clicks = self.clicks.standing(first_click)
+        lists_from = self._lists.first_list(clicks.restart.offset, self.impressions.offset)
         commit = Commit(
-            self.impressions.standing(impressions),
-            self.clicks.standing(clicks),
+            self.impressions.standing(lists_from, with_held_ids=True),
+            clicks,
             lists_from,
             self._emitted_before,
             self._dismissed_before,
@@ -278,12 +281,8 @@ class SessionJoin:
             replace(self.ledger),
             outbox.held[0][:2] if outbox.held else None,
         )
-        rules = self._eras.unwritten()
-        delays = np.concatenate(outbox.click_delays) if outbox.click_delays else np.zeros(0, np.int64)
-        counts = outbox.early_clicks, outbox.orphan_clicks
-        checkpoint = Checkpoint(outbox.samples, outbox.dead_letters, outbox.late_clicks, commit, delays, *counts, rules)
-        outbox.clear()
-        return checkpoint
+        rules, self._new_rules = self._new_rules, []
+        return outbox.checkpoint(commit, rules)
 
     def _settle(self, emit_before: int, most_bytes: int | None = None) -> None:
         """Emit, forget and dismiss what the clocks have passed; a list is out before it is forgotten."""
@@ -306,41 +305,29 @@ class SessionJoin:
     def _room(self, most_bytes: int | None) -> int | None:
         return None if most_bytes is None else max(0, most_bytes - self._outbox.bytes)
 
-    def _advance(self, log: LogClock, part: LogPart, records: Sequence[LogRecord], next_offset: int | None) -> Times:
+    def _advance(self, log: LogClock, records: Sequence[LogRecord], next_offset: int | None) -> Times:
         offsets = np.array([record.offset for record in records], np.int64)
         timestamps = np.array([record.timestamp for record in records], np.int64)
         last = int(offsets[-1]) + 1 if len(offsets) else log.offset
-        if self.rebuilding and last > part.processed:
+        if self.rebuilding and last > log.processed:
             raise ValueError(
-                f"rebuilding ends at offset {part.processed}, got {last - 1}; first let both logs get there"
+                f"rebuilding ends at offset {log.processed}, got {last - 1}; first let both logs get there"
             )
         return log.advance(offsets, timestamps, [record.key for record in records], max(last, next_offset or 0))
 
-    def _decode(
-        self, records: Sequence[LogRecord], kind: type[Any], rules: JoinRules, times: Times
-    ) -> tuple[Decoded, Times]:
-        found = decoded(records, kind, rules.most_bytes)
-        if kind is Click:
-            self.ledger.dead_clicks += len(found.refused)
-        else:
-            self.ledger.dead_impressions += len(found.refused)
-        for index, reason in found.refused.items():
-            self._outbox.refuse(self._topics[kind is Click], records[index], reason)
-        return found, times.pick(found.kept)
-
     def _end_rebuild(self) -> None:
         """Once all that was processed has been read again, stand where the commit says, and go on."""
-        resume = self._resume
         if not self.rebuilding:
             return
-        if self.impressions.offset < resume.impressions.processed or self.clicks.offset < resume.clicks.processed:
-            self._settle(self._emitted_before)
-            return
-        self.impressions.floor = max(self.impressions.floor, resume.impressions.floor)
-        self.clicks.floor = max(self.clicks.floor, resume.clicks.floor)
+        resume, rebuilt = self._resume, self.impressions.rebuilt and self.clicks.rebuilt
+        if rebuilt:
+            self.impressions.floor = max(self.impressions.floor, resume.impressions.floor)
+            self.clicks.floor = max(self.clicks.floor, resume.clicks.floor)
         self._settle(self._emitted_before)
-        self._outbox.held = deque(sorted(self._outbox.held))
-        for name, count in resume.ledger.counts().items():
-            setattr(self.ledger, name, count)
-        self._dismissed_before = resume.dismissed_before
-        self.rebuilding = self._outbox.muted = False
+        if rebuilt:
+            self._outbox.held = deque(sorted(self._outbox.held))
+            self._outbox.clear()  # of what was counted for the second time
+            for name, count in resume.ledger.counts().items():
+                setattr(self.ledger, name, count)
+            self._dismissed_before = resume.dismissed_before
+            self.rebuilding = self._outbox.muted = False

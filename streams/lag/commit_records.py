@@ -79,7 +79,7 @@ def committed_of(value: bytes) -> Committed | None:
         if not 0 <= version <= 4:
             return None
         at = 10 if version < 3 else 14  # from version 3 on a leader epoch follows
-        metadata, at = _text(value, at) if version < 4 else _compact_text(value, at)
+        metadata, at = _text(value, at, compact=version == 4)
         at_ms = struct.unpack_from(">q", value, at)[0]
         return Committed(offset, metadata, at_ms, _topic_id(value, at + 8) if version >= 4 else "")
     except (struct.error, ValueError, IndexError):  # ValueError: text that is none, an id cut short
@@ -90,7 +90,7 @@ def committed_of(value: bytes) -> Committed | None:
 def position_of(commit: Committed, *, join: bool) -> CommittedPosition:
     """Return what a commit means; the join's tells in its metadata how far beyond the offset it has processed.
 
-    >>> position_of(Committed(5, '{"v":1,"to":9,"topic":"t","clock":1000}'), join=True)
+    >>> position_of(Committed(5, '{"v":2,"to":9,"topic":"t","clock":1000}'), join=True)
     CommittedPosition(position=9, topic_id='t', clock_ms=1000, problem='')
     >>> position_of(Committed(5, "by hand"), join=True).problem
     "its commit carries 'by hand' and not the join's notes: was the offset set by another tool?"
@@ -104,17 +104,20 @@ def position_of(commit: Committed, *, join: bool) -> CommittedPosition:
             raise ValueError("no place in a log")
         return CommittedPosition(position, str(notes["topic"] or commit.topic_id), clock if clock > 0 else None)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):  # anybody may write anything there
-        found = f"{commit.metadata!r:.40}" if commit.metadata else "nothing"
-        problem = f"its commit carries {found} and not the join's notes: was the offset set by another tool?"
+        metadata = f"{commit.metadata!r:.40}" if commit.metadata else "nothing"
+        problem = f"its commit carries {metadata} and not the join's notes: was the offset set by another tool?"
         return CommittedPosition(commit.offset, commit.topic_id, None, problem)
 
 
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    size = struct.unpack_from(">h", data, at)[0]
-    end = at + 2 + size
-    if size < 0 or end > len(data):
+def _text(data: bytes, at: int, *, compact: bool = False) -> tuple[str, int]:
+    if compact:
+        size, at = _varint(data, at)
+        size = max(size - 1, 0)
+    else:
+        size, at = struct.unpack_from(">h", data, at)[0], at + 2
+    if size < 0 or at + size > len(data):
         raise struct.error("text beyond the record's end")
-    return data[at + 2 : end].decode(), end
+    return data[at : at + size].decode(), at + size
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -125,14 +128,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 0x80:
             return value, at
-
-
-def _compact_text(data: bytes, at: int) -> tuple[str, int]:
-    size, at = _varint(data, at)
-    end = at + max(size - 1, 0)
-    if end > len(data):
-        raise struct.error("text beyond the record's end")
-    return data[at:end].decode(), end
 
 
 def _topic_id(data: bytes, at: int) -> str:

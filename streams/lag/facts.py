@@ -1,14 +1,16 @@
-"""What is known about each partition of a group, from its commits and one look at its logs (pure)."""
+"""What is known about each partition of a group, from its commits and looks at its logs (pure)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from streams.lag.commit_records import Committed, position_of
-from streams.lag.verdict import Facts, OffsetAt, OpenTransaction
+from streams.lag.verdict import Facts, OffsetAt, OpenTransaction, Window
 from streams.logs import TopicPartition
+
+OffsetsAt = Callable[[Iterable[TopicPartition], int], Mapping[TopicPartition, int | None]]
 
 
 class LogState(NamedTuple):
@@ -37,6 +39,49 @@ class Unread(NamedTuple):
     first_ms: int | None
 
 
+class Ends:
+    """Remembers the ends of logs for six spans of the window, as some groups commit rarely.
+
+    What they were before somebody looked is read off their time stamps: ``offsets_at`` tells the first offset with a
+    time stamp from a time on, None when there is none yet.
+    """
+
+    def __init__(self, window: Window, offsets_at: OffsetsAt) -> None:
+        self.window = window
+        self._offsets_at = offsets_at
+        self._marks: dict[TopicPartition, list[OffsetAt]] = {}
+        self._topic_ids: dict[TopicPartition, str] = {}  # a topic made again has another past
+        self.since_ms: dict[TopicPartition, int] = {}  # when each was first looked at
+
+    def note(
+        self, logs: Mapping[TopicPartition, LogState], topic_ids: Mapping[str, str], now_ms: int
+    ) -> dict[TopicPartition, list[OffsetAt]]:
+        """Take in where logs end now, and return their marks, oldest first."""
+        ids = {partition: topic_ids[partition.topic] for partition in logs}
+        new = [partition for partition, topic_id in ids.items() if self._topic_ids.get(partition) != topic_id]
+        self.since_ms |= dict.fromkeys(new, now_ms)
+        marks = self._marks | (self._past(new, logs, now_ms) if new else {})
+        before_ms = now_ms - 6 * self.window.span_s * 1000
+        for partition, log in logs.items():
+            marks[partition] = [*marks[partition], OffsetAt(now_ms, log.end)]
+            while len(marks[partition]) > 1 and marks[partition][1].at_ms < before_ms:
+                del marks[partition][0]
+        self._topic_ids, self._marks = ids, {partition: marks[partition] for partition in logs}
+        return self._marks
+
+    def _past(
+        self, partitions: list[TopicPartition], logs: Mapping[TopicPartition, LogState], now_ms: int
+    ) -> dict[TopicPartition, list[OffsetAt]]:
+        marks: dict[TopicPartition, list[OffsetAt]] = {partition: [] for partition in partitions}
+        step_ms = self.window.span_s * 1000 / self.window.commits
+        for step in range(self.window.commits + self.window.commits // 2, 0, -1):
+            at_ms = round(now_ms - step * step_ms)
+            for partition, offset in self._offsets_at(partitions, at_ms).items():
+                end = logs[partition].end
+                marks[partition].append(OffsetAt(at_ms, end if offset is None else min(offset, end)))
+        return marks
+
+
 @dataclass(frozen=True, slots=True)
 class LogsView:
     """What all groups share: the logs at one time."""
@@ -60,12 +105,9 @@ def newest_last(history: Sequence[Committed], now: Committed | None, now_ms: int
     """
     if now is None:
         return []
-    if not history:
-        return [now]
-    last = history[-1]
-    if (last.offset, last.metadata) == (now.offset, now.metadata):
+    if history and (history[-1].offset, history[-1].metadata) == (now.offset, now.metadata):
         return list(history)
-    return [*history, now._replace(at_ms=now_ms)]
+    return [*history, now._replace(at_ms=now_ms)] if history else [now]
 
 
 def reading_from(commits: Sequence[Committed], partition: TopicPartition, view: LogsView, *, join: bool) -> int:
@@ -103,9 +145,9 @@ def facts_of(
         committed=commits[-1].offset if commits else None,
         position=reached.position if reached else None,
         commits=[
-            OffsetAt(one.at_ms, position_of(one, join=join).position)
-            for one in commits
-            if one.at_ms is not None and not _of_other_log(one, partition, view, join=join)
+            OffsetAt(commit.at_ms, position_of(commit, join=join).position)
+            for commit in commits
+            if commit.at_ms is not None and not _of_other_log(commit, partition, view, join=join)
         ],
         ends=view.ends[partition],
         since_ms=view.since_ms[partition],

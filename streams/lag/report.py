@@ -1,17 +1,11 @@
-"""Offsets, record times and a window of commits in, lag with verdicts out (pure).
-
-Read off a broker with ``streams.lag.job``::
-
-    with LagReader(settings) as reader:  # keeps its connections and what it has seen; after an error it starts anew
-        report = reader.read()           # -> Report; raises LagError, one line for people, when Kafka cannot be asked
-        report.to_dict()                 # plain JSON: groups, each with its partitions, each with verdict and reason
-"""
+"""Offsets, record times and a window of commits in, lag with verdicts out (pure); ``LagReader`` asks a broker."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any
 
 from streams.lag.verdict import Facts, OffsetAt, OpenTransaction, Verdict, Window, judge, time_lag
@@ -56,12 +50,11 @@ class GroupLag:
     @property
     def worst(self) -> PartitionLag | None:
         """The partition that is worst off: by verdict, then by lag; one of which nothing is known before others."""
-        unknown = float("inf")
-        return max(
-            self.partitions,
-            key=lambda one: (one.verdict.severity, unknown if one.lag_s is None else one.lag_s, one.lag),
-            default=None,
-        )
+        order = [
+            (partition.verdict.severity, inf if partition.lag_s is None else partition.lag_s, partition.lag)
+            for partition in self.partitions
+        ]
+        return self.partitions[order.index(max(order))] if order else None
 
     @property
     def verdict(self) -> Verdict:
@@ -74,8 +67,8 @@ class GroupLag:
         worst = self.worst
         if worst is None:
             return "has no partitions"
-        alike = sum(one.verdict is worst.verdict for one in self.partitions)
-        if worst.verdict is Verdict.OK and not any(one.lag for one in self.partitions):
+        alike = sum(partition.verdict is worst.verdict for partition in self.partitions)
+        if worst.verdict is Verdict.OK and not any(partition.lag for partition in self.partitions):
             return "caught up"
         among = f" ({alike} of {len(self.partitions)} partitions)" if worst.verdict is not Verdict.OK else ""
         return f"{worst.topic}[{worst.partition}] {worst.reason}{among}"
@@ -83,12 +76,12 @@ class GroupLag:
     @property
     def lag(self) -> int:
         """Records that wait, over all partitions."""
-        return sum(one.lag for one in self.partitions)
+        return sum(partition.lag for partition in self.partitions)
 
     @property
     def lag_s(self) -> float | None:
         """The longest wait."""
-        return max((one.lag_s for one in self.partitions if one.lag_s is not None), default=None)
+        return max((partition.lag_s for partition in self.partitions if partition.lag_s is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +95,7 @@ class LagReport:
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of all."""
-        return max((group.verdict for group in self.groups), key=lambda one: one.severity, default=Verdict.OK)
+        return max((group.verdict for group in self.groups), key=lambda verdict: verdict.severity, default=Verdict.OK)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as what JSON has."""
@@ -127,12 +120,11 @@ def partition_lag(facts: Facts, *, now_ms: int, window: Window) -> PartitionLag:
     lost = 0 if facts.other_log else max(0, facts.start - reading)
     lost = lost if lost > 1 else 0  # one offset may be the marker behind the last record
     needed = None if facts.committed is None or facts.other_log else facts.committed
-    if lost:
-        verdict = max(verdict, Verdict.WARN, key=lambda one: one.severity)
-        reason = f"{lost} offsets were deleted before they were read; {reason}"
-    elif needed is not None and needed + 1 < facts.start:
-        verdict = max(verdict, Verdict.WARN, key=lambda one: one.severity)
-        reason = f"a restart needs offset {needed}, but the log begins at {facts.start} by now; {reason}"
+    deleted = f"{lost} offsets were deleted before they were read" if lost else ""
+    if not lost and needed is not None and needed + 1 < facts.start:
+        deleted = f"a restart needs offset {needed}, but the log begins at {facts.start} by now"
+    if deleted:
+        verdict, reason = max(verdict, Verdict.WARN, key=lambda candidate: candidate.severity), f"{deleted}; {reason}"
     rate_in, rate_out = rate(facts.ends, now_ms, window), rate(facts.commits, now_ms, window)
     density = facts.unread / (facts.end - reading) if facts.unread and facts.end > reading else 1.0
     left = None

@@ -99,7 +99,9 @@ def judge(facts: Facts, *, now_ms: int, window: Window) -> tuple[Verdict, str]:
     if not facts.unread:
         return Verdict.OK, "nothing to read yet" if position is None else "caught up"
     waits_ms = now_ms - behind_since(facts.ends, facts.start if position is None else position)
-    waiting = ("1 record waits" if facts.unread == 1 else f"{facts.unread} records wait") + age_of(facts, now_ms)
+    age_s = time_lag(facts, now_ms)
+    waiting = "1 record waits" if facts.unread == 1 else f"{facts.unread} records wait"
+    waiting += "" if age_s is None else f", the first for {spoken(age_s)}"
     if position is None:
         return Verdict.OK if waits_ms < span_ms else Verdict.STOP, f"never committed, and {waiting}"
     recent = thinned(facts.commits, now_ms=now_ms, window=window)
@@ -118,10 +120,8 @@ def judge(facts: Facts, *, now_ms: int, window: Window) -> tuple[Verdict, str]:
     grows = lags[-1] > lags[0] and all(after >= before for before, after in pairwise(lags))
     over_ms = recent[-1].at_ms - recent[0].at_ms
     if grows and min(lags) > 1 and len(lags) >= ENOUGH and over_ms >= span_ms / 2:
-        return (
-            Verdict.WARN,
-            f"falls behind: lag grew from {lags[0]:.0f} to {lags[-1]:.0f} in {spoken(over_ms / 1000)}",
-        )
+        grew = f"lag grew from {lags[0]:.0f} to {lags[-1]:.0f} in {spoken(over_ms / 1000)}"
+        return Verdict.WARN, f"falls behind: {grew}"
     moves = "it moves" if len(recent) > 1 else f"it committed {spoken((now_ms - recent[-1].at_ms) / 1000)} ago"
     return Verdict.OK, f"{waiting}, and {moves}"
 
@@ -199,12 +199,6 @@ def time_lag(facts: Facts, now_ms: int) -> float | None:
     if not facts.ends or facts.ends[0].offset > reading:
         return None  # older than anything that was seen
     return (now_ms - since_ms) / 1000
-
-
-def age_of(facts: Facts, now_ms: int) -> str:
-    """Return the words for how old the first unread record is."""
-    seconds = time_lag(facts, now_ms)
-    return "" if seconds is None else f", the first for {spoken(seconds)}"
 
 
 def spoken(seconds: float) -> str:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from learner import Bandit
 from schemas.records import Progress, Rollout, Snapshot
 from streams.learn.lists import SampleColumns
 from streams.logs import LogRecord
-from streams.parameters import (
-    ConfigChanged,
-    Version,
-    before_of,
-    check_config,
-    check_stamp,
-    in_force,
-    restore_model,
-)
+from streams.parameters import ConfigChanged, Version, before_of, check_config, check_stamp, in_force, restore_model
 from streams.settings import Bucket
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +38,39 @@ class Durable:
     topic_id: str = ""  # of the topic where it was
 
 
+def within_bounds(
+    known: Durable, log_now: SamplesPartition, buckets: Mapping[str, Bucket], *, start: int, end: int
+) -> Durable:
+    """Return what is known, on a log with these bounds; refuse one that has lost what was learned.
+
+    Once every bucket that learned the lost records is set to a new epoch, reading goes on at the log's new end.
+    """
+    number, at = log_now.partition, known.progress.get(log_now.partition)
+    if at is None or at.samples_topic_id != log_now.topic_id:
+        return known
+    if at.next_offset < start:
+        lost = f"samples partition {number}: offsets {at.next_offset} to {start}"
+        log.error("%s were deleted before they were learned; keep samples longer", lost)
+    if at.next_offset <= end:
+        return known
+    beyond = [
+        name
+        for name, snapshot in sorted(known.snapshots.items())
+        if name in buckets
+        and snapshot.samples_topic_id == at.samples_topic_id
+        and snapshot.samples_offset > end
+        and in_force(buckets[name], known.rollouts.get(name)).epoch <= snapshot.epoch
+    ]
+    if beyond:
+        raise ConfigChanged(
+            f"samples partition {number} ends at {end}, but was learned to {at.next_offset}: the log has "
+            f"lost records; to relearn what is left, raise the epoch of {', '.join(beyond)} in the settings"
+        )
+    candidates = {name: snapshot for name, snapshot in known.candidates.items() if snapshot.samples_offset <= end}
+    progress = {**known.progress, number: replace(at, next_offset=end, refused_to=end)}
+    return replace(known, candidates=candidates, progress=progress)
+
+
 @dataclass(slots=True)
 class BucketState:
     """One epoch of a bucket with its stamp: every sample of the bucket below it is learned."""
@@ -60,8 +89,7 @@ class BucketState:
         return self.bucket.epoch, self.stamp
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """Where a bucket goes on: ``head`` learns what comes, ``behind`` what the log has from its stamp on."""
 
     head: BucketState | None = None
@@ -97,34 +125,30 @@ def standing_of(bucket: Bucket, log: SamplesPartition, known: Durable, *, log_st
 def _succession(bucket: Bucket, wanted: Bucket, log: SamplesPartition, known: Durable, log_start: int) -> Standing:
     """Return the epoch that serves at the head, if its parameters are still known, and the next one behind it."""
     snapshot, rollout = known.snapshots[bucket.name], known.rollouts.get(bucket.name)
+    candidate, needs = known.candidates.get(bucket.name), 0
     head, learned = None, known.progress[log.partition].versions.get(bucket.name)
     serving = before_of(bucket, rollout, snapshot)
     here = (snapshot.samples_topic_id, snapshot.samples_partition) == (log.topic_id, log.partition)
     if serving is not None and here and learned == snapshot.version:
         head = BucketState(serving, restore_model(serving, snapshot), snapshot.samples_offset, changed=False)
-    found, needs = known.candidates.get(bucket.name), 0
     behind = BucketState(wanted, wanted.model(), log_start, changed=True, candidate=True)
     behind.letters_from = None if head is not None else snapshot.samples_offset
     try:
-        if found is not None and found.epoch >= wanted.epoch:
-            check_config(wanted, found, topic_id=log.topic_id, partition=log.partition)
-            needs = found.samples_offset
-            behind.model, behind.changed = restore_model(wanted, found), False
+        if candidate is not None and candidate.epoch >= wanted.epoch:
+            check_config(wanted, candidate, topic_id=log.topic_id, partition=log.partition)
+            needs = candidate.samples_offset
+            behind.model, behind.changed = restore_model(wanted, candidate), False
             behind.stamp = max(needs, log_start)
-        _check_whole(wanted, rollout, needs=needs, log_start=log_start)
+        ours = rollout is not None and rollout.epoch == wanted.epoch and not rollout.truncated
+        if ours and log_start > needs:  # what is rolled out would have learned less than what serves
+            raise ConfigChanged(
+                f"epoch {wanted.epoch} of bucket {wanted.name!r} needs the samples from offset {needs} on, but their "
+                f"log begins at {log_start}: the older epoch goes on; to do with what is left: glimpse rollout "
+                f"--bucket {wanted.name} --truncated"
+            )
     except ConfigChanged as error:
         return Standing(head=head, held=str(error))
     return Standing(head=head, behind=behind)
-
-
-def _check_whole(wanted: Bucket, rollout: Rollout | None, *, needs: int, log_start: int) -> None:
-    """Refuse to roll out what would have learned less than what serves, unless told."""
-    if rollout is not None and rollout.epoch == wanted.epoch and not rollout.truncated and log_start > needs:
-        raise ConfigChanged(
-            f"epoch {wanted.epoch} of bucket {wanted.name!r} needs the samples from offset {needs} on, but their log "
-            f"begins at {log_start}: the older epoch goes on; to do with what is left: glimpse rollout --bucket "
-            f"{wanted.name} --truncated"
-        )
 
 
 def _restored(

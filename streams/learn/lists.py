@@ -15,14 +15,8 @@ from schemas.fast import sample_spans
 from schemas.known import PLAIN, SCHEMAS, writer_of
 from schemas.records import SampleBatch
 
-_ROWS = {
-    "items",
-    "positions",
-    "last_clicks",
-    "rewards",
-    "contexts",
-    "propensities",
-}  # columns with an entry per row, not per list
+_LEARNED = {"items": "<i8", "positions": "u1", "last_clicks": "u1", "rewards": "<f8", "contexts": "<f4"}
+_ROWS = {*_LEARNED, "propensities"}  # columns with an entry per row, not per list
 _FULL = {writer_of(schemas[SampleBatch]).header: full for schemas, full in ((PLAIN, False), (SCHEMAS, True))}
 
 
@@ -43,38 +37,25 @@ class SampleColumns:
     @classmethod
     def of(cls, batch: SampleBatch) -> SampleColumns:
         """Return the columns of a decoded batch."""
-        return cls(
-            batch.bucket,
-            batch.dim,
-            items=batch.items_array,
-            positions=batch.positions_array,
-            last_clicks=batch.last_clicks_array,
-            rewards=batch.rewards_array,
-            contexts=batch.contexts_array,
-            sizes=batch.sizes_array,
-            signs=batch.signs_array,
-        )
+        columns = (getattr(batch, f"{name}_array") for name in (*_LEARNED, "sizes", "signs"))
+        return cls(batch.bucket, batch.dim, *columns)
 
 
 def read_sample_columns(data: bytes) -> SampleColumns:
     """Return the columns of an encoded batch; raise SchemaError exactly where ``decode`` would."""
     full = _FULL.get(data[:10])
-    found = None if full is None or len(data) > MAX_BYTES else sample_spans(data, 10, full=full)
-    if found is None:
+    spans = None if full is None or len(data) > MAX_BYTES else sample_spans(data, 10, full=full)
+    if spans is None:
         return SampleColumns.of(decode(data, SampleBatch))
-    rows, lists = len(data[found.rows[1]]), len(found.ids) // found.id_step
-    items, positions, last_clicks, rewards, contexts = (span.start for span in found.rows)
-    return SampleColumns(
-        found.bucket,
-        found.dim,
-        items=np.frombuffer(data, "<i8", rows, items),
-        positions=np.frombuffer(data, "u1", rows, positions),
-        last_clicks=np.frombuffer(data, "u1", rows, last_clicks),
-        rewards=np.frombuffer(data, "<f8", rows, rewards),
-        contexts=np.frombuffer(data, "<f4", rows * found.dim, contexts).reshape(rows, found.dim),
-        sizes=np.frombuffer(data, "u1", lists, found.lists[0].start),
-        signs=np.frombuffer(data, "i1", lists, found.lists[1].start),
-    )
+    rows, lists = len(data[spans.rows[1]]), len(spans.ids) // spans.id_step
+    counts = (rows, rows, rows, rows, rows * spans.dim)
+    columns = [
+        np.frombuffer(data, kind, count, span.start)
+        for kind, count, span in zip(_LEARNED.values(), counts, spans.rows, strict=True)
+    ]
+    columns[-1] = columns[-1].reshape(rows, spans.dim)
+    columns += [np.frombuffer(data, kind, lists, spans.lists[at].start) for at, kind in enumerate(("u1", "i1"))]
+    return SampleColumns(spans.bucket, spans.dim, *columns)
 
 
 def samples_of(batch: SampleBatch | SampleColumns) -> Samples:

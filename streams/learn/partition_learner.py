@@ -1,31 +1,20 @@
 """Samples in, snapshots out: one learner per bucket, fed with one partition of the samples topic (pure)."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from learner import Samples
 from schemas.codec import SchemaError, decode, encode
-from schemas.records import BucketStamp, DeadLetter, Progress, SampleBatch, Snapshot
+from schemas.records import BucketStamp, Candidate, DeadLetter, Progress, SampleBatch, Snapshot
 from streams.learn.bucket_state import BucketState, Durable, SamplesPartition, standing_of
 from streams.learn.lists import SampleColumns, learn_lists, read_sample_columns, samples_of, some_lists
-from streams.logs import LogRecord
-from streams.parameters import take_snapshot
-from streams.settings import Bucket
+from streams.logs import LogRecord, cut_to_fit
+from streams.parameters import CANDIDATE, key_of, split_snapshot, take_snapshot
+from streams.settings import Bucket, Topics
 
 ROWS_AT_ONCE = 4096
-
-
-@dataclass(slots=True)
-class Counts:
-    """What a partition's learner has done since it was made."""
-
-    records: int = 0
-    lists: int = 0
-    rows: int = 0
-    dead_letters: int = 0
-    repeated: int = 0  # records below a stamp: read again, not learned again
-    relearned: int = 0  # lists learned behind the head of the log
 
 
 class Round(NamedTuple):
@@ -36,6 +25,20 @@ class Round(NamedTuple):
     refused: list[DeadLetter]
     candidates: list[Snapshot]  # epochs that have not caught up
     promoted: list[str]  # buckets whose candidate is now the snapshot
+
+    def records(self, topics: Topics) -> Iterator[tuple[str, bytes, bytes | None]]:
+        """Yield the records of the round's transaction: topic, key and value."""
+        for snapshot in self.snapshots:
+            for chunk in split_snapshot(snapshot):
+                yield topics.parameters, key_of(chunk), encode(chunk)
+                if snapshot.bucket in self.promoted:  # so that compaction deletes the candidate
+                    yield topics.parameters, key_of(chunk, CANDIDATE), None
+        for candidate in self.candidates:
+            for chunk in split_snapshot(candidate):
+                yield topics.parameters, key_of(chunk, CANDIDATE), encode(Candidate(encode(chunk)))
+        yield topics.parameters, f"@samples-{self.progress.samples_partition}".encode(), encode(self.progress)
+        for letter in self.refused:
+            yield topics.dead_letters, f"{letter.topic}-{letter.partition}".encode(), encode(cut_to_fit(letter))
 
 
 class PartitionLearner:
@@ -48,54 +51,40 @@ class PartitionLearner:
     learned becomes a dead letter and changes no sum, a correction as a whole; other lists of its record are learned.
     A shadow learns its host's samples beside it, with sums of its own.
 
-    Parameters
-    ----------
-    buckets
-        The buckets of this partition as the settings have them, by name.
-    log
-        The partition.
-    known
-        The newest of what was published. Without progress all is read from the oldest stamp on, by ``apply``.
-    log_start
-        The first offset that the log still has.
+    ``known`` is the newest of what was published; without progress all is read from the oldest stamp on, by ``apply``.
+    ``log_start`` is the first offset that the log still has.
     """
 
     def __init__(
         self, buckets: Mapping[str, Bucket], log: SamplesPartition, known: Durable | None = None, *, log_start: int = 0
     ) -> None:
         self.log = log
-        self.known = _of_this_log(known or Durable(), log)
-        self.counts = Counts()
+        known = known or Durable()
+        ours = {number: at for number, at in known.progress.items() if at.samples_topic_id == log.topic_id}
+        self.known = replace(known, progress=ours)  # without that on an older topic of the same name
+        self.counts: Counter[str] = Counter()  # by the names of COUNTS in job/health.py
         self.dead_letters: list[DeadLetter] = []
-        self.states: dict[str, BucketState] = {}
-        self.behind: dict[str, BucketState] = {}
-        self.held: dict[str, str] = {}  # why a bucket's settings are not learned
         self.buckets = buckets
-        self._shadows: dict[str, list[str]] = {}  # by host
-        for name, bucket in buckets.items():
-            if bucket.host is not None:
-                self._shadows.setdefault(bucket.host, []).append(name)
-        for name, bucket in buckets.items():
-            standing = standing_of(bucket, log, self.known, log_start=log_start)
-            if standing.head is not None:
-                self.states[name] = standing.head
-            if standing.behind is not None:
-                self.behind[name] = standing.behind
-            if standing.held:
-                self.held[name] = standing.held
+        self._shadows = [name for name, bucket in buckets.items() if bucket.host is not None]
+        standings = {
+            name: standing_of(bucket, log, self.known, log_start=log_start) for name, bucket in buckets.items()
+        }
+        self.states = {name: standing.head for name, standing in standings.items() if standing.head is not None}
+        self.behind = {name: standing.behind for name, standing in standings.items() if standing.behind is not None}
+        self.held = {name: standing.held for name, standing in standings.items() if standing.held}
         at = self.known.progress.get(log.partition)
         stamps = [state.stamp for state in self.states.values()]
         self.next_offset = max(at.next_offset if at is not None else min(stamps, default=0), log_start)
-        self._refused_to = max(at.refused_to, at.next_offset) if at is not None else 0  # below, letters are written
+        self._refused_to = at.refused_to if at is not None else 0  # below, letters are written
         for state in self.states.values():
             state.letters_from = self._refused_to
 
     def apply(self, records: Iterable[LogRecord]) -> None:
         """Learn records at the head, in the order of the log; those before ``next_offset`` are skipped."""
         for record in records:
-            self.counts.records += 1
+            self.counts["records"] += 1
             if record.offset < self.next_offset:
-                self.counts.repeated += 1
+                self.counts["repeated"] += 1
                 continue
             self.next_offset = record.offset + 1
             try:
@@ -136,9 +125,10 @@ class PartitionLearner:
         if record.value is None:
             raise ValueError("the record is empty; a sample batch was expected")
         batch = read_sample_columns(record.value)
-        for shadow in self._shadows.get(batch.bucket, ()):
-            if shadow in self.states and record.offset >= self.states[shadow].stamp:
-                self.states[shadow].waiting.append((record, batch))
+        for shadow in self._shadows:
+            state = self.states.get(shadow)
+            if state is not None and state.bucket.host == batch.bucket and record.offset >= state.stamp:
+                state.waiting.append((record, batch))
         state = self.states.get(batch.bucket)
         if state is None and batch.bucket in self.buckets:
             return  # learned when it catches up, or when its settings are mended
@@ -149,7 +139,7 @@ class PartitionLearner:
                 f"(there: {known}); check the buckets in the settings and the key of the record"
             )
         if record.offset < state.stamp:
-            self.counts.repeated += 1
+            self.counts["repeated"] += 1
             return
         self._wait(state, record, batch)
 
@@ -185,19 +175,15 @@ class PartitionLearner:
     def _count(self, state: BucketState, lists: int, rows: int) -> None:
         state.changed = True
         if self.behind.get(state.bucket.name) is state:
-            self.counts.relearned += lists
-            return
-        if state.bucket.host is not None:
-            return  # its host has counted them
-        self.counts.lists += lists
-        self.counts.rows += rows
+            self.counts["relearned"] += lists
+        elif state.bucket.host is None:  # else its host has counted them
+            self.counts.update(lists=lists, rows=rows)
 
     def _refuse(self, record: LogRecord, reason: str, *, letters_from: int | None) -> None:
-        if letters_from is None or record.offset < letters_from:
-            return
-        self.counts.dead_letters += 1
-        place = (self.log.topic, self.log.partition, record.offset, record.timestamp)
-        self.dead_letters.append(DeadLetter(*place, record.key, record.value, reason))
+        if letters_from is not None and record.offset >= letters_from:
+            self.counts["dead_letters"] += 1
+            origin = (self.log.topic, self.log.partition, record.offset, record.timestamp)
+            self.dead_letters.append(DeadLetter(*origin, record.key, record.value, reason))
 
     def publish(self, now_ms: int) -> Round:
         """Return what must become durable together, and count it as published; who has caught up is at the head now.
@@ -216,8 +202,8 @@ class PartitionLearner:
         refused, self.dead_letters = self.dead_letters, []
         self._refused_to = max(self._refused_to, self.next_offset)
         stamps = [BucketStamp(name, *state.version) for name, state in sorted(self.states.items())]
-        place = self.log.topic_id, self.log.partition
-        progress = Progress(*place, self.next_offset, now_ms, stamps, refused_to=self._refused_to)
+        partition_id = self.log.topic_id, self.log.partition
+        progress = Progress(*partition_id, self.next_offset, now_ms, stamps, refused_to=self._refused_to)
         return Round(snapshots, progress, refused, candidates, promoted)
 
     def _promote(self) -> list[str]:
@@ -246,17 +232,11 @@ class PartitionLearner:
 def runs_of(waiting: Iterable[tuple[LogRecord, SampleColumns]]) -> Iterator[list[tuple[LogRecord, SampleColumns]]]:
     """Return records in runs of enough rows for one product each, and of so few that they stay in cache."""
     run, rows = list[tuple[LogRecord, SampleColumns]](), 0
-    for one in waiting:
-        run.append(one)
-        rows += len(one[1].positions)
+    for entry in waiting:
+        run.append(entry)
+        rows += len(entry[1].positions)
         if rows >= ROWS_AT_ONCE:
             yield run
             run, rows = [], 0
     if run:
         yield run
-
-
-def _of_this_log(known: Durable, log: SamplesPartition) -> Durable:
-    """Return what is known, without progress on a topic that had the same name."""
-    progress = {number: one for number, one in known.progress.items() if one.samples_topic_id == log.topic_id}
-    return replace(known, progress=progress)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import base64
 import fcntl
 import os
-import shutil
 import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from kafka.errors import KafkaError
 
 from streams.broker import admin_client
-from streams.local.server import LocalServer, LocalServerError, free_port, listening
+from streams.local.server import LocalServer, LocalServerError, free_port, listening, program
 from streams.settings import Settings
 
 # Not 4.3.0 or 4.3.1, which lose the ends of transactions (KAFKA-20734; tests/streams/local/test_transaction_ends.py).
@@ -47,13 +46,14 @@ class LocalKafka(LocalServer):
 
     def __init__(self, folder: Path, *, port: int | None = None, heap_mb: int = 384) -> None:
         super().__init__(folder, port=port)
+        self.bootstrap = f"127.0.0.1:{self.port}"  # the address to give to clients
         self.heap_mb = heap_mb
         controller = free_port()
         self.config = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
@@ -76,11 +76,6 @@ class LocalKafka(LocalServer):
             "num.recovery.threads.per.data.dir": "2",
         }
 
-    @property
-    def bootstrap(self) -> str:
-        """The address to give to clients, host:port."""
-        return f"127.0.0.1:{self.port}"
-
     def command(self) -> Sequence[str]:
         """Return the java command of the broker."""
         return [*self._java(), "kafka.Kafka", str(self.folder / "server.properties")]
@@ -89,18 +84,14 @@ class LocalKafka(LocalServer):
         """Return whether the broker is its cluster's controller and answers requests; another at its port is not it."""
         if not listening(self.port):
             return False
+        settings = Settings(kafka=self.bootstrap)
         try:
-            admin = admin_client(Settings(kafka=self.bootstrap), bootstrap_timeout_ms=5_000, request_timeout_ms=5_000)
+            with closing(admin_client(settings, bootstrap_timeout_ms=5_000, request_timeout_ms=5_000)) as admin:
+                cluster = admin.describe_cluster()
         except KafkaError:
             return False
-        try:
-            found = admin.describe_cluster()
-            ours = (self.folder / "data" / "meta.properties").read_text()
-            return len(found["brokers"]) > 0 and f"cluster.id={found['cluster_id']}\n" in ours
-        except KafkaError:
-            return False
-        finally:
-            admin.close()
+        ours = (self.folder / "data" / "meta.properties").read_text()
+        return len(cluster["brokers"]) > 0 and f"cluster.id={cluster['cluster_id']}\n" in ours
 
     def start(self, *, timeout_s: float = 60.0) -> None:
         """Fetch the jars and format the log once each, then start the broker and return when it answers."""
@@ -111,10 +102,10 @@ class LocalKafka(LocalServer):
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.config.items()))
         made_by = self.folder / "kafka.version"
         if (self.folder / "data" / "meta.properties").exists():
-            found = made_by.read_text() if made_by.exists() else UNNOTED
-            if numbers(found) > numbers(VERSION):
+            version = made_by.read_text() if made_by.exists() else UNNOTED
+            if numbers(version) > numbers(VERSION):
                 raise LocalServerError(
-                    f"{self.folder} was made by Kafka {found}, and {VERSION}, which is run now, cannot read it; "
+                    f"{self.folder} was made by Kafka {version}, and {VERSION}, which is run now, cannot read it; "
                     "begin anew, without its topics: glimpse down --delete, or remove the folder"
                 )
         else:
@@ -138,11 +129,7 @@ class LocalKafka(LocalServer):
 
 
 def numbers(version: str) -> list[int]:
-    """Return a version's numbers, which are in its order.
-
-    >>> numbers("4.10.0") > numbers("4.9.1")
-    True
-    """
+    """Return a version's numbers: 4.10 is newer than 4.9."""
     return [int(part) for part in version.split(".")]
 
 
@@ -159,18 +146,9 @@ def jars() -> Path:
             return ready
         with tempfile.TemporaryDirectory(dir=home) as scratch:
             work = Path(scratch)
-            (work / "pom.xml").write_text(POM.format(version=VERSION))
-            run(
-                [
-                    maven,
-                    "-q",
-                    "-B",
-                    "-f",
-                    str(work / "pom.xml"),
-                    "dependency:copy-dependencies",
-                    "-DoutputDirectory=jars",
-                ],
-            )
+            pom = work / "pom.xml"
+            pom.write_text(POM.format(version=VERSION))
+            run([maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DoutputDirectory=jars"])
             (work / "jars" / "log4j2.properties").write_text(LOGGING)
             (work / "jars").rename(ready)  # whole or not at all
     return ready
@@ -188,14 +166,6 @@ def locked(file: Path) -> Iterator[None]:
     with file.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def program(name: str, *, package: str) -> str:
-    """Return the path of a program, or say how to install it."""
-    found = shutil.which(name)
-    if found is None:
-        raise LocalServerError(f"{name} is not installed; try: apt-get install {package}")
-    return found
 
 
 def run(command: Sequence[str]) -> None:

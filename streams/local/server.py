@@ -1,16 +1,20 @@
-"""A server on 127.0.0.1 as a child process: started, waited for, stopped by its process id."""
+"""Servers on 127.0.0.1 as child processes: started, waited for, stopped by their process id; Redis is one."""
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import redis
 
 
 class LocalServerError(RuntimeError):
@@ -29,6 +33,9 @@ class LocalServer(ABC):
     def __init__(self, folder: Path, *, port: int | None = None) -> None:
         self.folder = folder.resolve()
         self.port = port or free_port()
+        self.log = self.folder / f"{self.name}.log"
+        self.marker = str(self.folder)  # what the server's command line has and no stranger's has
+        self._pid_file = self.folder / f"{self.name}.pid"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -36,17 +43,7 @@ class LocalServer(ABC):
         """The process id of the running server, or None."""
         if self._process is not None:
             return self._process.pid if self._process.poll() is None else None
-        return running_pid(self.folder / f"{self.name}.pid", marker=self.marker)
-
-    @property
-    def marker(self) -> str:
-        """What the server's command line has and no stranger's has."""
-        return str(self.folder)
-
-    @property
-    def log(self) -> Path:
-        """Where the server's own words are."""
-        return self.folder / f"{self.name}.log"
+        return running_pid(self._pid_file, marker=self.marker)
 
     @abstractmethod
     def command(self) -> Sequence[str]:
@@ -56,10 +53,6 @@ class LocalServer(ABC):
     def answers(self) -> bool:
         """Return whether the server can be used, not only reached."""
 
-    def environment(self) -> Mapping[str, str]:
-        """Return the environment of the server."""
-        return os.environ
-
     def start(self, *, timeout_s: float = 60.0) -> None:
         """Start the server and return when it answers."""
         if self.pid is not None:
@@ -67,18 +60,16 @@ class LocalServer(ABC):
         if listening(self.port):
             raise LocalServerError(f"port {self.port} of 127.0.0.1 is taken by another program; {self.name} needs it")
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = self.command()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                self.command(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self.environment(),
                 cwd=self.folder,
                 start_new_session=True,  # Ctrl-C in the terminal is not for it
             )
-        (self.folder / f"{self.name}.pid").write_text(f"{self._process.pid}\n")
+        self._pid_file.write_text(f"{self._process.pid}\n")
         deadline = time.monotonic() + timeout_s
         while not self.answers():
             if self._process.poll() is not None:
@@ -91,43 +82,79 @@ class LocalServer(ABC):
     def stop(self, *, timeout_s: float = 20.0) -> None:
         """Ask the server to end, and end it when it does not."""
         self._end(signal.SIGTERM, timeout_s)
-        self._end(signal.SIGKILL, 10.0)
+        self.kill()
 
     def kill(self) -> None:
         """End the server at once (kill -9): what it had not written is gone."""
         self._end(signal.SIGKILL, 10.0)
 
-    def pause(self) -> None:
-        """Freeze the server (SIGSTOP): it keeps its connections and answers nothing."""
-        self._signal(signal.SIGSTOP)
-        give_up_at = time.monotonic() + 2
-        # a busy machine stops its threads one by one, and any of them may still answer (seen on Linux, told in /proc)
-        while any(state(task) != "T" for task in Path(f"/proc/{self.pid}/task").glob("*/stat")):
-            if time.monotonic() > give_up_at:
-                return
-            time.sleep(0.001)
-
-    def resume(self) -> None:
-        """Let a paused server go on."""
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> None:
+    def _end(self, number: int, timeout_s: float) -> None:
         pid = self.pid
         if pid is not None:
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+            deadline = time.monotonic() + timeout_s
+            while not self._ended(pid):
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(0.02)
+        self._process = None
+        self._pid_file.unlink(missing_ok=True)
 
-    def _end(self, number: int, timeout_s: float) -> None:
-        self._signal(number)
-        deadline = time.monotonic() + timeout_s
-        while self.pid is not None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        if self.pid is None:
-            self._process = None
-            (self.folder / f"{self.name}.pid").unlink(missing_ok=True)
+    def _ended(self, pid: int) -> bool:
+        # an ending process loses its command line before it closes its port, so `pid` is None too early
+        return ended(pid) if self._process is None else self._process.poll() is not None
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
         return f"{lines[-1] if lines else 'it said nothing'} (see {self.log})"
+
+
+class LocalRedis(LocalServer):
+    """One Redis on 127.0.0.1; ``options`` are redis-server's own (``{"maxmemory": "64mb"}``).
+
+    With ``keep`` it has its keys again when it is started again; without, it is empty then.
+    """
+
+    name = "redis"
+
+    def __init__(
+        self, folder: Path, *, port: int | None = None, keep: bool = False, options: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(folder, port=port)
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.marker = f"redis-server 127.0.0.1:{self.port}"  # the title that Redis gives to its process
+        self.options = {"bind": "127.0.0.1", "port": str(self.port), "dir": str(self.folder), "save": ""}
+        self.options |= {"appendonly": "yes" if keep else "no"} | (options or {})
+
+    def command(self) -> Sequence[str]:
+        """Return the command line of the server."""
+        settings = self.folder / "redis.conf"
+        settings.write_text("".join(f'{key} "{value}"\n' for key, value in self.options.items()))
+        return [program("redis-server", package="redis-server"), str(settings)]
+
+    def empty(self) -> None:
+        """Remove every key."""
+        with redis.Redis(port=self.port, socket_timeout=5.0) as client:
+            client.flushall()
+
+    def answers(self) -> bool:
+        """Return whether the server answers, and not another at its port; one that wants a password does."""
+        try:
+            with redis.Redis(port=self.port, socket_timeout=1.0) as client:
+                return bool(client.info("server")["process_id"] == self.pid)
+        except redis.AuthenticationError:
+            return True
+        except redis.RedisError:
+            return False
+
+
+def program(name: str, *, package: str) -> str:
+    """Return the path of a program, or say how to install it."""
+    path = shutil.which(name)
+    if path is None:
+        raise LocalServerError(f"{name} is not installed; try: apt-get install {package}")
+    return path
 
 
 def free_port() -> int:
@@ -169,19 +196,25 @@ def running_pid(file: Path, *, marker: str) -> int | None:
 
 
 def command_line(pid: int) -> str:
-    """Return the command line of a process, empty if it has ended."""
-    if Path("/proc/self/cmdline").exists():
+    """Return the command line of a process; empty if the process is ending or has ended."""
+    return _described(pid, "cmdline", "args").replace("\0", " ")
+
+
+def ended(pid: int) -> bool:
+    """Return whether a process has ended: its files and ports are closed, and its parent can collect its exit code.
+
+    On Linux the state of a process is already Z (zombie) while other threads of it are still ending.
+    """
+    fields = _described(pid, "stat", "stat").rpartition(")")[2].split()  # on Linux these follow the name
+    state, threads = fields[0] if fields else "X", int(fields[17]) if len(fields) > 17 else 0
+    return state[0] in "ZX" and threads <= 1
+
+
+def _described(pid: int, linux: str, other: str) -> str:
+    if Path("/proc/self/stat").exists():
         try:
-            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            return Path(f"/proc/{pid}/{linux}").read_bytes().decode(errors="replace")
         except OSError:
             return ""
-    shown = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return shown.stdout
-
-
-def state(stat: Path) -> str:
-    """Return the letter for what a thread does, T when it is stopped or has ended."""
-    try:
-        return stat.read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "T"
+    command = ["ps", "-ww", "-o", f"{other}=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -7,13 +7,11 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.json_text import parse_json
-from streams.local.kafka import LocalKafka, cache, locked, program
-from streams.local.redis import LocalRedis
-from streams.local.server import LocalServerError, free_port, listening
+from streams.local.kafka import LocalKafka, cache, locked
+from streams.local.server import LocalRedis, LocalServerError, free_port, listening, program
 from streams.settings import Settings, write_running
 
 USUAL_PORTS = {"kafka": 9092, "redis": 6379}  # with these, nothing needs to be exported
@@ -22,30 +20,23 @@ WRITTEN = ("kafka", "redis", PORTS, "lock")  # what down leaves in the folder of
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """Where the servers are."""
-
-    kafka: str
-    redis: str
-
-    def exports(self) -> str:
-        """Return the lines that tell a shell."""
-        return f"export GLIMPSE_KAFKA={shlex.quote(self.kafka)}\nexport GLIMPSE_REDIS={shlex.quote(self.redis)}"
+def exports(addresses: Mapping[str, str]) -> str:
+    """Return the lines that tell a shell where the servers are."""
+    return "\n".join(f"export GLIMPSE_{name.upper()}={shlex.quote(at)}" for name, at in addresses.items())
 
 
-def start_servers(folder: Path, *, environ: Mapping[str, str], say: Say) -> Addresses:
-    """Start what does not run yet, and return where all is; a server named in the environment is used as it is.
+def start_servers(folder: Path, *, environ: Mapping[str, str], say: Say) -> dict[str, str]:
+    """Start what does not run yet, and return all addresses; a server named in the environment is used as it is.
 
     A folder with files of somebody else is refused, since ``down`` could not tell theirs from ours.
     """
     given = {"kafka": environ.get("GLIMPSE_KAFKA"), "redis": environ.get("GLIMPSE_REDIS")}
     # an address that no command would take is refused here too, its password unseen
     Settings(kafka=given["kafka"] or f"127.0.0.1:{USUAL_PORTS['kafka']}", redis=given["redis"] or None)
-    if folder.exists() and not is_ours(folder) and any(folder.iterdir()):
+    if folder.exists() and known_ports(folder) is None and any(folder.iterdir()):
         raise LocalServerError(f"{folder} holds files that glimpse up has not made; take another --dir")
-    for place in (folder, cache()):
-        place.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    cache().mkdir(parents=True, exist_ok=True)
     # One at a time on this machine: a port that is free stays so until who has found it listens there.
     with locked(folder / "lock"), locked(cache() / "up.lock"):
         kafka, redis = servers(folder)
@@ -65,12 +56,12 @@ def start_servers(folder: Path, *, environ: Mapping[str, str], say: Say) -> Addr
                 server.start()
                 say(f"{server.name}: runs on port {server.port}, its data and log are in {server.folder}")
         write_running(folder, addresses)
-    return Addresses(**addresses)
+    return addresses
 
 
 def stop_servers(folder: Path, *, delete: bool, say: Say) -> None:
     """Stop what ``up`` started in ``folder``, and with ``delete`` remove what it wrote there, and nothing else."""
-    if not is_ours(folder):
+    if known_ports(folder) is None:
         say(f"nothing was started in {folder}")
         return
     with locked(folder / "lock"):
@@ -99,19 +90,14 @@ def delete_written(folder: Path, say: Say) -> None:
         say(f"{folder} is deleted")
 
 
-def is_ours(folder: Path) -> bool:
-    """Return whether ``up`` was here: it left its ports."""
-    return known_ports(folder) is not None
-
-
 def known_ports(folder: Path) -> dict[str, int] | None:
     """Return the ports of the servers of ``folder``, or None when ``up`` never was there."""
     try:
-        found = parse_json((folder / PORTS).read_text())
+        ports = parse_json((folder / PORTS).read_text())
     except (OSError, ValueError):
         return None
-    whole = isinstance(found, dict) and found.keys() == USUAL_PORTS.keys()
-    return found if whole and all(type(port) is int and 0 < port < 65_536 for port in found.values()) else None
+    whole = isinstance(ports, dict) and ports.keys() == USUAL_PORTS.keys()
+    return ports if whole and all(type(port) is int and 0 < port < 65_536 for port in ports.values()) else None
 
 
 def servers(folder: Path) -> tuple[LocalKafka, LocalRedis]:

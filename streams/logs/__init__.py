@@ -1,7 +1,7 @@
 """Logs of records, wherever they lie: one record, blocks, segments, archives, and ranges of them."""
 
-from streams.logs.archive import Archive, ArchivedLog, ArchiveError, LogWriter, Position
-from streams.logs.block import LogBlock
+from streams.logs.archive import Archive, ArchivedLog, LogWriter, Position
+from streams.logs.block import LogBlock, LogRecord, TopicPartition, record_bytes
 from streams.logs.dead_letters import (
     QUOTED,
     LetterCounts,
@@ -11,12 +11,11 @@ from streams.logs.dead_letters import (
     letter_of,
     letters_end,
     not_to_resend,
+    opened,
     read_letters,
 )
-from streams.logs.files import replace_file
-from streams.logs.letter_view import opened
 from streams.logs.ranges import Mark, Range, parse_mark, parse_time, time_text
-from streams.logs.record import LogRecord, TopicPartition, record_bytes
+from streams.logs.segment import ArchiveError, replace_file
 from streams.logs.source import ArchiveSource, LogSource, RangeError, SourceAway
 
 __all__ = [

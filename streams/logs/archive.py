@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -23,11 +24,7 @@ import numpy as np
 
 from schemas.json_text import parse_json
 from streams.logs.block import LogBlock
-from streams.logs.compression import default_codec
-from streams.logs.files import replace_file
-from streams.logs.segment import ArchiveCorrupt, ArchiveError, Segment
-
-__all__ = ["Archive", "ArchiveCorrupt", "ArchiveError", "ArchivedLog", "LogWriter", "Position"]
+from streams.logs.segment import ArchiveCorrupt, ArchiveError, Segment, default_codec, replace_file
 
 log = logging.getLogger(__name__)
 
@@ -65,18 +62,15 @@ class Archive:
     @classmethod
     def open(cls, path: Path | str) -> Archive:
         """Return the archive at ``path``, or refuse what is none."""
-        archive = cls(path)
-        if not archive.topics():
-            raise ArchiveError(
-                f"{archive.path} is no archive: wanted folders of topics, each with a topic.json; {archive._there()}; "
-                "make one: glimpse archive"
-            )
-        return archive
-
-    def _there(self) -> str:
-        if not self.path.is_dir():
-            return "it is a file" if self.path.exists() else "there is no such directory"
-        return f"it holds {', '.join(sorted(found.name for found in self.path.iterdir())[:5]) or 'nothing'}"
+        archive, there = cls(path), "there is no such directory"
+        if archive.topics():
+            return archive
+        if archive.path.is_dir():
+            there = f"it holds {', '.join(sorted(entry.name for entry in archive.path.iterdir())[:5]) or 'nothing'}"
+        elif archive.path.exists():
+            there = "it is a file"
+        wanted = "wanted folders of topics, each with a topic.json"
+        raise ArchiveError(f"{archive.path} is no archive: {wanted}; {there}; make one: glimpse archive")
 
     def topics(self) -> list[str]:
         """Return the names of the topics that are here."""
@@ -159,75 +153,61 @@ class ArchivedLog:
     @property
     def start(self) -> int:
         """The first offset that it covers."""
-        files = self.segments()
-        return int(files[0].stem) if files else 0
+        return next((int(file.stem) for file in self.segments()), 0)
 
     @cached_property
     def end(self) -> int:
         """The offset after the last that it covered when this was first asked."""
         files = self.segments()
-        if not files:
-            return 0
-        end, _ = Segment(files[-1]).end()
-        return int(files[-1].stem) if end is None else end
+        return Segment(files[-1]).end()[0] if files else 0
 
     def read(self, start: int = 0, stop: int = _FOREVER) -> Iterator[LogBlock]:
         """Yield its blocks from offset ``start`` up to ``stop``, cut to that range."""
         files = self.segments()
-        firsts = [int(file.stem) for file in files]
-        for index, file in enumerate(files):
-            if firsts[index] >= stop:
+        for file, after in zip_longest(files, [int(later.stem) for later in files[1:]]):
+            end = int(file.stem)
+            if end >= stop:
                 return
-            last = index == len(files) - 1
-            if not last and firsts[index + 1] <= start:
+            if after is not None and after <= start:
                 continue
-            end = firsts[index]
-            for block, _ in Segment(file).blocks(last=last):
+            for block, _ in Segment(file).blocks(last=after is None):
                 end = block.next_offset
                 cut = np.searchsorted(block.offsets, [start, stop]).tolist()
                 if cut[0] < cut[1]:
                     yield block.part(*cut)
                 if end >= stop:
                     return
-            if not last and end != firsts[index + 1]:
+            if after is not None and end != after:
                 raise ArchiveCorrupt(
-                    f"{file} ends at offset {end}, but the next file begins at {firsts[index + 1]}; a file is missing"
+                    f"{file} ends at offset {end}, but the next file begins at {after}; a file is missing"
                 )
 
 
 class LogWriter:
-    """Appends blocks to one partition; whatever was torn by a crash is cut first.
+    """Appends blocks to one partition; anything that a crash has torn is cut first.
 
-    Parameters
-    ----------
-    start
-        The first offset to come, when the partition is empty.
-    at
-        Where to go on: what was written after this place is dropped.
+    ``start`` is the first offset to come, when the partition is empty. What was written after ``at`` is dropped.
     """
 
     def __init__(
         self, log: ArchivedLog, *, start: int = 0, at: Position | None = None, codec: str | None = None
     ) -> None:
-        self.log = log
-        self._codec = codec or default_codec()
+        self.log, self._codec = log, codec or default_codec()
         if at is not None:
             self._drop_after(at)
         files = log.segments()
         path = files[-1] if files else self._new(start)
         self._segment, self._file = Segment(path), _appending(path)
-        next_offset, self._end = self._segment.end()  # the byte after the last whole block
-        self.next_offset = int(path.stem) if next_offset is None else next_offset
+        self.next_offset, self._end = self._segment.end()  # the byte after the last whole block
         self._cut()
 
     def _drop_after(self, at: Position) -> None:
-        kept = [file for file in self.log.segments() if file.name <= at.segment]
-        if not kept or kept[-1].name != at.segment or kept[-1].stat().st_size < at.size:
-            raise ArchiveCorrupt(f"{self.log.path / at.segment} is gone or shorter than the {at.size} bytes it had")
-        for file in self.log.segments():
-            if file.name > at.segment:
-                file.unlink()
-        os.truncate(kept[-1], at.size)
+        file, segments = self.log.path / at.segment, self.log.segments()
+        if file not in segments or file.stat().st_size < at.size:
+            raise ArchiveCorrupt(f"{file} is gone or shorter than the {at.size} bytes it had")
+        for later in segments[segments.index(file) + 1 :]:
+            later.unlink()
+        os.truncate(file, at.size)
 
     def _cut(self) -> None:
         torn = self._file.seek(0, os.SEEK_END) - self._end

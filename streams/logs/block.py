@@ -1,4 +1,4 @@
-"""A block: many records of a log as one Avro record, columns around untouched payloads."""
+"""One record of a log, and a block: many records as one Avro record, columns around untouched payloads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from fastavro.schema import load_schema
@@ -15,9 +16,37 @@ from numpy.typing import NDArray
 
 import schemas
 from schemas.strict import SchemaError, Walk
-from streams.logs.record import LogRecord
 
 SCHEMA: Any = load_schema(str(Path(schemas.__file__).with_name("log_block.avsc")))
+_KINDS = ("<i8", "<i8", "<i4", "<i4")  # of offsets, time stamps, and the sizes of keys and values
+
+
+class LogRecord(NamedTuple):
+    """One record as a log keeps it; kafka-python's own records have the same fields and may stand for it."""
+
+    offset: int
+    timestamp: int  # ms since 1970, of the broker (LogAppendTime) or of the producer (CreateTime)
+    key: bytes | None
+    value: bytes | None
+
+
+_KEY, _VALUE = attrgetter("key"), attrgetter("value")
+
+
+def record_bytes(records: Sequence[LogRecord]) -> int:
+    """Return the bytes of all keys and values.
+
+    >>> record_bytes([LogRecord(0, 0, b"key", b"value"), LogRecord(1, 0, None, None)])
+    8
+    """
+    return sum(map(len, filter(None, map(_KEY, records)))) + sum(map(len, filter(None, map(_VALUE, records))))
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; equal to kafka-python's, which pure code must not import."""
+
+    topic: str
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +84,10 @@ class LogBlock:
     @classmethod
     def concat(cls, blocks: Sequence[LogBlock]) -> LogBlock:
         """Return consecutive blocks as one."""
-        return cls(
-            offsets=np.concatenate([block.offsets for block in blocks]),
-            timestamps_ms=np.concatenate([block.timestamps_ms for block in blocks]),
-            key_sizes=np.concatenate([block.key_sizes for block in blocks]),
-            value_sizes=np.concatenate([block.value_sizes for block in blocks]),
-            keys=b"".join([block.keys for block in blocks]),
-            values=b"".join([block.values for block in blocks]),
-            next_offset=blocks[-1].next_offset,
-        )
+        keys, values = b"".join([block.keys for block in blocks]), b"".join([block.values for block in blocks])
+        columns = zip(*(block._numbers() for block in blocks), strict=True)
+        offsets, times, key_sizes, value_sizes = map(np.concatenate, columns)
+        return cls(offsets, times, key_sizes, value_sizes, keys, values, blocks[-1].next_offset)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -82,15 +106,12 @@ class LogBlock:
 
     def encode(self) -> bytes:
         """Return the block as one Avro value."""
-        columns = self._columns()
-        parts: list[bytes] = []
-        for column in columns:
-            parts += (zigzag(len(column)), column)
-        return b"".join([*parts, zigzag(self.next_offset), zigzag(_crc(columns, self.next_offset))])
+        columns = [*(column.tobytes() for column in self._numbers()), self.keys, self.values]
+        sized = [part for column in columns for part in (zigzag(len(column)), column)]
+        return b"".join([*sized, zigzag(self.next_offset), zigzag(_crc(columns, self.next_offset))])
 
-    def _columns(self) -> list[bytes]:
-        numbers = (self.offsets, self.timestamps_ms, self.key_sizes, self.value_sizes)
-        return [*(column.tobytes() for column in numbers), self.keys, self.values]
+    def _numbers(self) -> tuple[NDArray[Any], ...]:
+        return self.offsets, self.timestamps_ms, self.key_sizes, self.value_sizes
 
     @classmethod
     def decode(cls, data: bytes) -> LogBlock:
@@ -107,19 +128,10 @@ class LogBlock:
         if walk.at != len(data) or crc != _crc(columns, next_offset):
             raise SchemaError("the block's bytes are not those that its checksum was made of")
         try:
-            offsets, times = (np.frombuffer(part, "<i8") for part in columns[:2])
-            key_sizes, value_sizes = (np.frombuffer(part, "<i4") for part in columns[2:4])
+            offsets, times, key_sizes, value_sizes = map(np.frombuffer, columns[:4], _KINDS)
         except ValueError as error:
             raise SchemaError(f"a column of the block is no row of numbers: {error}") from error
-        block = cls(
-            offsets=offsets,
-            timestamps_ms=times,
-            key_sizes=key_sizes,
-            value_sizes=value_sizes,
-            keys=columns[4],
-            values=columns[5],
-            next_offset=next_offset,
-        )
+        block = cls(offsets, times, key_sizes, value_sizes, columns[4], columns[5], next_offset)
         block._check()
         return block
 

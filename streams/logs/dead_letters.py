@@ -1,4 +1,4 @@
-"""Dead letters: cut to fit a record, read back, counted by kind of reason, and which may be sent again (pure)."""
+"""Dead letters: cut to fit a record, read back, counted, shown to people, and which may be sent again (pure)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from schemas.codec import MAX_BYTES, SchemaError, decode
 from schemas.records import Click, DeadLetter, Impression
-from streams.logs.record import LogRecord
+from streams.events import EventReader
+from streams.logs.block import LogRecord
 from streams.logs.source import LogSource
 from streams.settings import EVENTS
 
 REASON_CHARS, KEY_BYTES = 2_000, 50_000  # what else of a letter may be large, beside its value
+SHOWN_BYTES, SHOWN_NUMBERS = 4096, 60
 _CUT = re.compile(r" \(the first \d+ of \d+ bytes of its (key|value)\)")
 QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""  # in a reason; \' is no end
 _VARIES = re.compile(QUOTED + r"|[-+±]?\b\d[\d.,e+-]*\b|\b[0-9a-f]{12,}\b")
-
 
 Bounds = dict[int, tuple[int, int]]  # partition -> first offset, end
 
@@ -62,7 +65,9 @@ def kind_of(reason: str) -> str:
     return _VARIES.sub("…", reason)
 
 
-def not_to_resend(letter: DeadLetter, *, topic_prefix: str, passed_before_ms: int | None = None) -> str | None:
+def not_to_resend(
+    letter: DeadLetter, reader: EventReader, *, topic_prefix: str, passed_before_ms: int | None = None
+) -> str | None:
     """Return why sending a letter's record to its topic again would be of no use or do harm, or None.
 
     Events may be sent again: the join counts an impression or a click once, however often it comes. The horizon of what
@@ -75,9 +80,9 @@ def not_to_resend(letter: DeadLetter, *, topic_prefix: str, passed_before_ms: in
         return "of neither impressions nor clicks of this deployment"
     if _CUT.search(letter.reason):
         return "cut, as it was too large"
-    try:
-        event: Impression | Click = decode(letter.value or b"", Impression if topic == "impressions" else Click)
-    except SchemaError:
+    kind: type[Impression | Click] = Impression if topic == "impressions" else Click
+    event = reader.event_or_none(letter.value, kind)
+    if event is None:
         return "unreadable, so it would be refused again"
     if passed_before_ms is not None and event.at_ms < passed_before_ms:
         return "too old: its horizon has passed, so it would be refused again"
@@ -95,8 +100,7 @@ class Refusal(NamedTuple):
 
 def letters_end(source: LogSource) -> Bounds:
     """Return how far the dead letters of a log go now."""
-    topic = "dead-letters"
-    return {number: source.bounds(topic, number) for number in range(source.partitions(topic))}
+    return {number: source.bounds("dead-letters", number) for number in range(source.partitions("dead-letters"))}
 
 
 def read_letters(source: LogSource, bounds: Bounds, *, reason: str = "") -> Iterator[Refusal]:
@@ -137,11 +141,56 @@ class LetterCounts:
         known.first_ms, known.last_ms = min(known.first_ms, at_ms), max(known.last_ms, at_ms)
         known.count += 1
         why = self._held_back(letter)
-        if why is None:
-            self.resendable[letter.topic] += 1
-        else:
-            self.held[why] += 1
+        (self.resendable if why is None else self.held)[why or letter.topic] += 1
 
     def reasons(self) -> list[ReasonCount]:
         """Return the kinds, the one that came last first."""
         return sorted(self._kinds.values(), key=lambda kind: -kind.last_ms)
+
+
+def opened(letter: DeadLetter, reader: EventReader) -> dict[str, Any]:
+    """Return a letter for people: where its record was, why it was refused, its bytes, and what they decode to."""
+    value = letter.value
+    return {
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp": letter.timestamp_ms,
+        "reason": letter.reason,
+        "key": None if letter.key is None else letter.key[:256].decode("utf-8", "backslashreplace"),
+        "bytes": None if value is None else len(value),
+        "hex": (value or b"")[:SHOWN_BYTES].hex(),
+        "decoded": decoded(value, reader),
+    }
+
+
+def decoded(value: bytes | None, reader: EventReader) -> dict[str, Any]:
+    """Return the record in ``value`` field by field, or why there is none."""
+    if value is None:
+        return {"error": "the record has no value (a tombstone)"}
+    try:
+        record = reader.event(value, max_bytes=4 * MAX_BYTES)
+    except SchemaError as error:
+        return {"error": str(error)}
+    kind = type(record)
+    return {"kind": kind.__name__, "fields": {name: shown(record, name) for name in kind.__annotations__}}
+
+
+def shown(record: Any, name: str) -> Any:
+    """Return a field as JSON can hold it: packed columns as numbers, cut when they are many."""
+    value = getattr(record, name)
+    if name == "contexts" and isinstance(value, bytes):
+        value = np.frombuffer(value, "<f4")
+    elif isinstance(value, bytes) and hasattr(record, f"{name}_array"):
+        value = getattr(record, f"{name}_array")
+    if isinstance(value, bytes):
+        return value[:SHOWN_BYTES].hex()
+    if isinstance(value, np.ndarray | list):
+        numbers = value.tolist() if isinstance(value, np.ndarray) else [str(part) for part in value]
+        cut = [round(number, 6) if isinstance(number, float) else number for number in numbers[:SHOWN_NUMBERS]]
+        return {"length": len(numbers), "first": [_finite(number) for number in cut]}
+    return _finite(value)
+
+
+def _finite(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value

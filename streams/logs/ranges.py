@@ -22,6 +22,9 @@ class Mark(NamedTuple):
     partition: int = 0
     offset: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.partition}:{self.offset}" if self.time_ms is None else time_text(self.time_ms)
+
 
 def parse_mark(text: str) -> Mark:
     """Return a time (ISO 8601, UTC unless it says otherwise) or an offset (topic:partition:offset).
@@ -29,8 +32,8 @@ def parse_mark(text: str) -> Mark:
     >>> parse_mark("2026-01-02T03:04"), parse_mark("samples:0:120").offset
     (Mark(time_ms=1767323040000, topic='', partition=0, offset=0), 120)
     """
-    if found := _PLACE.fullmatch(text):
-        topic, partition, offset = found.groups()
+    if match := _PLACE.fullmatch(text):
+        topic, partition, offset = match.groups()
         if topic not in TOPICS:
             raise RangeError(f"no topic is called {topic!r}; there are {', '.join(TOPICS)}")
         return Mark(None, topic, int(partition), int(offset))
@@ -68,8 +71,7 @@ class Range:
         """Return the offsets of one partition; what the log no longer has is refused if named, else noted."""
         first, end = source.bounds(topic, partition)
         name = f"{topic} {partition} on {source.where()}"
-        start = self._offset(self.start, source, topic, partition)
-        stop = self._offset(self.stop, source, topic, partition)
+        start, stop = (self._offset(marks, source, topic, partition) for marks in (self.start, self.stop))
         exact = any((mark.topic, mark.partition) == (topic, partition) for mark in self.start)
         if start is not None and exact and start < first:
             raise RangeError(f"{name} begins at offset {first}; {start} to {first - 1} are gone, or were not archived")
@@ -77,8 +79,8 @@ class Range:
             raise RangeError(f"{name} ends at offset {end}; {end} to {stop - 1} are not there")
         if first > 0 and (start is None or start <= first):
             notes.append(f"{name} begins at offset {first}: what was before is gone, or was not archived")
-        start, stop = max(first, first if start is None else start), end if stop is None else stop
-        return start, max(start, stop)
+        start = first if start is None else max(first, start)
+        return start, max(start, end if stop is None else stop)
 
     def _offset(self, marks: Sequence[Mark], source: LogSource, topic: str, partition: int) -> int | None:
         for mark in marks:
@@ -90,9 +92,5 @@ class Range:
         return None
 
     def __str__(self) -> str:
-        texts = []
-        for name, marks in (("from", self.start), ("to", self.stop)):
-            for mark in marks:
-                place = f"{mark.topic}:{mark.partition}:{mark.offset}"
-                texts.append(f"{name} {place if mark.time_ms is None else time_text(mark.time_ms)}")
-        return " ".join(texts) or "the whole log"
+        words = [f"{name} {mark}" for name, marks in (("from", self.start), ("to", self.stop)) for mark in marks]
+        return " ".join(words) or "the whole log"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-import numpy as np
-
 from streams.logs.archive import Archive
 from streams.logs.block import LogBlock
 
@@ -29,7 +27,8 @@ class LogSource(Protocol):
         """What ``open_source`` opens it by."""
 
     def where(self) -> str:
-        """Return how people would name the place."""
+        """Return how people would name it."""
+        return self.address
 
     def has(self, topic: str) -> bool:
         """Return whether the topic is there."""
@@ -45,6 +44,7 @@ class LogSource(Protocol):
 
     def settle(self, topic: str, partition: int, *, within_s: float = SETTLED_WITHIN_S) -> None:
         """Wait until all that was written to a partition before can be read, or raise TransactionOpen."""
+        return
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the first offset stamped at or after ``time_ms``, or the end."""
@@ -54,10 +54,11 @@ class LogSource(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+        return
 
 
-class ArchiveSource:
-    """The topics of an archive."""
+class ArchiveSource(LogSource):
+    """The topics of an archive, which holds only committed records, and keeps nothing open."""
 
     def __init__(self, archive: Archive) -> None:
         self.archive = archive
@@ -66,10 +67,6 @@ class ArchiveSource:
     def address(self) -> str:
         """The directory."""
         return str(self.archive.path)
-
-    def where(self) -> str:
-        """Return the directory."""
-        return self.address
 
     def has(self, topic: str) -> bool:
         """Return whether the topic was archived."""
@@ -88,26 +85,20 @@ class ArchiveSource:
         log = self.archive.log(topic, partition)
         return log.start, log.end
 
-    def settle(self, topic: str, partition: int, *, within_s: float = SETTLED_WITHIN_S) -> None:
-        """Return at once: only committed records are archived."""
-
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the first offset stamped at or after ``time_ms``, or the end."""
         log = self.archive.log(topic, partition)
         end = log.start
         for block in log.read():
-            late = np.flatnonzero(block.timestamps_ms >= time_ms)
-            if len(late):
-                return int(block.offsets[late[0]])
+            late = block.timestamps_ms >= time_ms
+            if late.any():
+                return int(block.offsets[late][0])
             end = block.next_offset
         return end
 
     def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[LogBlock]:
         """Yield the blocks of a range."""
         return self.archive.log(topic, partition).read(start, stop)
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
 
 class SourceAway(ConnectionError):

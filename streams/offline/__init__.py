@@ -1,12 +1,9 @@
-"""Work on click logs: fit a table, evaluate a policy, redo the paper's experiments."""
+"""Work on click logs: fit a table, evaluate a policy, train an encoder."""
 
-from streams.offline.day_one_report import DayOneRow, day_one_chart, day_one_grid, day_one_table
-from streams.offline.encoder_training import train_on_pairs
+from streams.offline.encoder_training import train_encoder, train_on_pairs
 from streams.offline.fit_view import run_fit
 from streams.offline.judge import judge
 from streams.offline.judge_view import (
-    EvaluationRequest,
-    chosen_estimators,
     evaluate_policy,
     evaluation_json,
     show_evaluation,
@@ -17,15 +14,9 @@ from streams.offline.own_logs import ListChoice, read_own_logs
 from streams.offline.policy import replay
 
 __all__ = [
-    "DayOneRow",
-    "EvaluationRequest",
     "ListChoice",
     "LogError",
     "Logs",
-    "chosen_estimators",
-    "day_one_chart",
-    "day_one_grid",
-    "day_one_table",
     "evaluate_policy",
     "evaluation_json",
     "judge",
@@ -34,6 +25,7 @@ __all__ = [
     "replay",
     "run_fit",
     "show_evaluation",
+    "train_encoder",
     "train_on_pairs",
     "what_if",
 ]

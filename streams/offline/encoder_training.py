@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from learner.encoder import Encoder
-from streams.offline.extras import needed
 
 LAYERS = (25, 9, 10, 25)  # the paper's, where the second, the code, has a tenth unit: here that one is a constant
 SILENT = 0.01  # of the contexts a unit does not fire for at first
 NOISE = 0.05  # input = 0.95 x + 0.05 U(0, 1)
 
 
-def train(
+class ExtraMissing(ImportError):
+    """Training needs scikit-learn, which is not installed."""
+
+
+def train_encoder(
     contexts: ArrayLike,
     *,
     user_columns: int,
@@ -34,7 +38,7 @@ def train(
     of a code is a constant, as long as the mean code: a linear learner needs one for the mean attractiveness, and
     otherwise bends its other features to make it up.
     """
-    regressor: Any = needed("sklearn.neural_network", extra="science").MLPRegressor
+    regressor = _regressor()
     random = np.random.default_rng(seed)
     raw = checked(contexts)
     if len(raw) > rows:
@@ -44,14 +48,6 @@ def train(
     x = (np.where(np.isnan(raw), median, raw) - low) * np.divide(1.0, span, out=np.zeros_like(span), where=span > 0)
     x = x.astype(np.float32)  # half the memory traffic, and what runs online
 
-    def epoch(network: Any) -> float:
-        noisy = (1 - NOISE) * x + NOISE * random.random(x.shape, dtype=np.float32)
-        network.partial_fit(noisy, x)
-        error = 2 * float(network.loss_)  # scikit-learn halves the squared error
-        if on_epoch:
-            on_epoch(error)
-        return error
-
     network = regressor(hidden_layer_sizes=LAYERS, activation="relu", solver="adam", alpha=0.0, random_state=seed)
     network.partial_fit(x[:1], x[:1])  # makes the weights
     below = x
@@ -60,7 +56,9 @@ def train(
         bias[:] = -np.quantile(raised, SILENT, axis=0)
         below = np.maximum(raised + bias, 0)
     for _ in range(epochs):
-        epoch(network)
+        network.partial_fit((1 - NOISE) * x + NOISE * random.random(x.shape, dtype=np.float32), x)
+        if on_epoch:
+            on_epoch(2 * float(network.loss_))  # scikit-learn halves the squared error
     (first, second), (first_bias, second_bias) = network.coefs_[:2], network.intercepts_[:2]
     hidden = np.maximum(x @ first + first_bias, 0)
     norms = np.linalg.norm(np.maximum(hidden @ second + second_bias, 0), axis=1)
@@ -95,7 +93,18 @@ def train_on_pairs(
     shown, known = np.asarray(items), np.asarray(users)
     random = np.random.default_rng(seed)
     met = known[random.integers(len(known), size=pairs)], shown[random.integers(len(shown), size=pairs)]
-    return train(np.hstack(met), user_columns=known.shape[1], seed=seed, epochs=epochs, rows=pairs, on_epoch=on_epoch)
+    return train_encoder(
+        np.hstack(met), user_columns=known.shape[1], seed=seed, epochs=epochs, rows=pairs, on_epoch=on_epoch
+    )
+
+
+def _regressor() -> Any:
+    """Return scikit-learn's class of networks; it is imported here, as nothing else of Glimpse needs it."""
+    try:
+        return import_module("sklearn.neural_network").MLPRegressor
+    except ModuleNotFoundError as error:
+        words = "this needs scikit-learn; install it, in Glimpse's folder: pip install '.[science]'"
+        raise ExtraMissing(words) from error
 
 
 def checked(contexts: ArrayLike) -> NDArray[np.float32]:
@@ -104,7 +113,7 @@ def checked(contexts: ArrayLike) -> NDArray[np.float32]:
     if raw.ndim != 2 or not len(raw):
         raise ValueError(f"contexts must be rows of features, at least one; got shape {raw.shape}")
     if np.isinf(raw).any():
-        row, column = (int(place) for place in np.argwhere(np.isinf(raw))[0])
+        row, column = (int(index) for index in np.argwhere(np.isinf(raw))[0])
         raise ValueError(f"contexts[{row}, {column}] is {raw[row, column]}; features are finite, NaN where missing")
     empty = np.flatnonzero(np.isnan(raw).all(axis=0))
     if len(empty):

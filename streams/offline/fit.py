@@ -6,32 +6,16 @@ import warnings
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.click_models import CCM, CM, DBN, DCM, PBM, SDBN, UBM
+from learner.browsing import steepness
+from learner.click_models import CLICK_MODELS, ClickModel
 from learner.click_models.baselines import Constant, PositionOnly
-from learner.click_models.implied import examination_of
-from learner.click_models.model import ClickModel
-from learner.click_models.places import settled_places
-from learner.click_models.reading import ReadingModel
-from learner.experiments.gap import place
+from learner.click_models.log import settled_positions
 from streams.offline.logs import LogError, Logs
-
-EM_STEPS: Final = 50
-MODELS: Final[dict[str, Callable[[], ClickModel]]] = {
-    "cm": partial(CM, prior="empirical"),
-    "ccm": partial(CCM, EM_STEPS, prior="empirical"),
-    "pbm": partial(PBM, EM_STEPS, prior="empirical"),
-    "dcm": partial(DCM, EM_STEPS, prior="empirical"),
-    "ubm": partial(UBM, EM_STEPS, prior="empirical"),
-    "sdbn": partial(SDBN, EM_STEPS, prior="empirical"),
-    "dbn": partial(DBN, EM_STEPS, prior="empirical"),
-}
-"""The click models, those with fewer numbers to say how users browse first."""
 
 BASELINES: Final[dict[str, Callable[[], ClickModel]]] = {"constant": Constant, "position-only": PositionOnly}
 CLOSE: Final = 2.0  # standard errors of a difference that could be chance
@@ -88,20 +72,19 @@ def fit(logs: Logs, *, model: str = "ubm", held_out: Logs | None = None) -> Fit:
 
     Without ``held_out`` every fifth session is kept back for that, or every fifth list if there are no sessions.
     """
-    if model not in MODELS:
-        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
-    everything = np.ones(len(logs), dtype=np.bool_)
+    if model not in CLICK_MODELS:
+        raise ValueError(f"model must be one of {', '.join(CLICK_MODELS)}; got {model!r}")
     if held_out is None:
         judged = _held_out(logs)
         train, test = columns(logs, ~judged), columns(logs, judged)
     else:
-        train, test = columns(logs, everything), _same_numbers(logs, held_out)
+        train, test = columns(logs), _same_numbers(logs, held_out)
     notes: list[str] = []
     scores = _scores(train, test, notes)
-    chosen = _fitted(MODELS[model], columns(logs, everything), notes)
-    raw, observations = examination_of(chosen, **columns(logs, everything))
+    chosen = _fitted(CLICK_MODELS[model].thorough, columns(logs), notes)
+    raw, observations = chosen.examination_of(**columns(logs))
     examination, factor = scaled(raw, observations)
-    if isinstance(chosen, ReadingModel):
+    if chosen.implies_table:
         name = type(chosen).__name__
         notes.append(
             f"{name} is no UBM: each cell is the mean chance that a user still reads there, over the log's rows"
@@ -112,13 +95,13 @@ def fit(logs: Logs, *, model: str = "ubm", held_out: Logs | None = None) -> Fit:
         observations=observations,
         factor=factor,
         scores=scores,
-        tied=[name for name in MODELS if scores[name].behind <= CLOSE * scores[name].behind_error],
+        tied=[name for name in CLICK_MODELS if scores[name].behind <= CLOSE * scores[name].behind_error],
         trained_on=len(train["sizes"]),
         judged_on=len(test["sizes"]),
         notes=list(dict.fromkeys(notes)),
-        steepness=place(examination, observations),
+        steepness=steepness(examination, observations),
         level=float((logs.clicks > 0).sum() / (examination * observations).sum()),
-        settled=settled_places(logs.items, logs.sizes, logs.queries),
+        settled=settled_positions(logs.items, logs.sizes, logs.queries),
     )
 
 
@@ -136,10 +119,10 @@ def scaled(examination: NDArray[np.float64], observations: NDArray[np.int64]) ->
     return (np.minimum(examination / factor, 1.0), factor) if factor > 0 else (examination, 1.0)
 
 
-def columns(logs: Logs, rows: NDArray[np.bool_]) -> FitColumns:
-    """Return some lists as a click model takes them."""
+def columns(logs: Logs, rows: NDArray[np.bool_] | None = None) -> FitColumns:
+    """Return all lists, or some, as a click model takes them."""
     every = FitColumns(items=logs.items, clicks=logs.clicks, queries=logs.queries, sizes=logs.sizes)
-    return _part(every, rows)
+    return every if rows is None else _part(every, rows)
 
 
 def _held_out(logs: Logs) -> NDArray[np.bool_]:
@@ -172,8 +155,8 @@ def _same_numbers(logs: Logs, other: Logs) -> FitColumns:
 
 
 def _renumbered(numbers: NDArray[np.int64], known: list[str], ids: list[str]) -> NDArray[np.int64]:
-    places = {name: number for number, name in enumerate(known)}
-    table = np.array([places.get(name, len(known) + number) for number, name in enumerate(ids)])
+    number_of = {name: number for number, name in enumerate(known)}
+    table = np.array([number_of.get(name, len(known) + number) for number, name in enumerate(ids)])
     return np.where(numbers < 0, numbers, table[numbers])
 
 
@@ -186,13 +169,14 @@ def _fitted(kind: Callable[[], ClickModel], train: FitColumns, notes: list[str])
 
 
 def _scores(train: FitColumns, test: FitColumns, notes: list[str]) -> dict[str, ModelScore]:
-    models = {name: _fitted(kind, train, notes) for name, kind in (MODELS | BASELINES).items()}
+    kinds = {name: kind.thorough for name, kind in CLICK_MODELS.items()} | BASELINES
+    models = {name: _fitted(kind, train, notes) for name, kind in kinds.items()}
     parts = np.array_split(np.arange(len(test["sizes"])), min(PARTS, len(test["sizes"])))
     likelihoods = {
         name: np.array([model.log_likelihood(**_part(test, rows)) for rows in parts]) for name, model in models.items()
     }
     overall = {name: model.log_likelihood(**test) for name, model in models.items()}
-    best = max(MODELS, key=lambda name: overall[name])
+    best = max(CLICK_MODELS, key=lambda name: overall[name])
     scores = {}
     for name, model in models.items():
         apart = likelihoods[best] - likelihoods[name]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +16,15 @@ from rich.console import Console
 from learner.evaluate import Estimate, Interval
 from schemas.records import Snapshot
 from streams.charts import terminal_table
-from streams.offline.judge import ESTIMATORS, Judgement, Options, judge, logged
+from streams.offline.judge import ESTIMATORS, Judgement, judge, logged
 from streams.offline.logs import LogError, Logs
-from streams.offline.policy import Draw, read_snapshot, replay
+from streams.offline.policy import read_snapshot, replay
 from streams.parameters import name_of
 from streams.settings import ExaminationError, read_examination
 
 
 class EvaluateError(ValueError):
     """Options or files that do not fit together."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationRequest:
-    """What to judge, and how."""
-
-    logs: Logs
-    policy: Path | Snapshot  # a snapshot file, a directory of them, or a snapshot
-    estimators: tuple[str, ...] = ()  # none: ubm-ips, or ubm-linear where no two lists are alike
-    bucket: str | None = None
-    table: Path | NDArray[np.float64] | None = None
-    size: int | None = None
-    temperature: float = 0.0
-    clip: float | None = None
-    normalise: bool = False
-    level: float = 0.95
-    draws: int = 0
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,41 +40,57 @@ class EvaluationReport:
     failed: dict[str, str]
 
 
-def evaluate_policy(request: EvaluationRequest) -> EvaluationReport:
-    """Return what a snapshot's policy would have earned on a log; one estimator alone may fail, of many not all."""
-    logs = request.logs
-    given = request.policy
-    snapshot = given if isinstance(given, Snapshot) else read_snapshot(given, request.bucket)
+def evaluate_policy(
+    logs: Logs,
+    policy: Path | Snapshot,
+    estimators: Sequence[str] = (),
+    *,
+    bucket: str | None = None,
+    examination: Path | NDArray[np.float64] | None = None,
+    size: int | None = None,
+    temperature: float = 0.0,
+    clip: float | None = None,
+    normalise: bool = False,
+    level: float = 0.95,
+    draws: int = 0,
+    seed: int = 0,
+) -> EvaluationReport:
+    """Return what a policy would have earned on a log: a snapshot, a snapshot file or a directory of them.
+
+    The estimators may be ``all``; none means ubm-ips, or ubm-linear where no two lists are alike. An estimator that
+    cannot judge this log is reported under ``failed``; if none can, that is an error.
+    """
+    snapshot = policy if isinstance(policy, Snapshot) else read_snapshot(policy, bucket)
     try:
-        options = Options(
-            request.clip, request.normalise, Interval(level=request.level, draws=request.draws, seed=request.seed)
-        )
-        table = read_examination(request.table) if isinstance(request.table, Path) else request.table
-        found = replay(logs, snapshot, Draw(request.size, request.temperature, seed=request.seed))
+        interval = Interval(level=level, draws=draws, seed=seed)
+        table = read_examination(examination) if isinstance(examination, Path) else examination
+        replayed = replay(logs, snapshot, size=size, temperature=temperature, seed=seed)
+        usual = "ubm-linear" if replayed.personal and replayed.requests is not None else "ubm-ips"
+        asked = tuple(ESTIMATORS) if "all" in estimators else dict.fromkeys(estimators or (usual,))
+        judged = partial(judge, logs, replayed, examination=table, clip=clip, normalise=normalise, interval=interval)
         verdicts, failed = [], {}
-        usual = "ubm-linear" if found.personal and found.requests is not None else "ubm-ips"
-        for name in request.estimators or (usual,):
+        for name in asked:
             try:
-                verdicts.append(judge(logs, found, estimator=name, examination=table, options=options))
+                verdicts.append(judged(estimator=name))
             except LogError as error:
                 failed[name] = str(error)
         if not verdicts:
             raise LogError("; ".join(failed.values()))
-        return EvaluationReport(
-            name_of(snapshot),
-            len(logs),
-            found.contexts,
-            found.assumes,
-            logged(found.log, options.interval),
-            verdicts,
-            failed,
-        )
     except ExaminationError as error:
-        raise EvaluateError(f"{request.table} {error}") from error
+        raise EvaluateError(f"{examination} {error}") from error
     except LogError:
         raise
     except ValueError as error:  # of an option, said by the learner
         raise EvaluateError(str(error)) from error
+    return EvaluationReport(
+        policy=name_of(snapshot),
+        lists=len(logs),
+        contexts=replayed.contexts,
+        assumes=replayed.assumes,
+        logged=logged(replayed.log, interval),
+        verdicts=verdicts,
+        failed=failed,
+    )
 
 
 def show_evaluation(report: EvaluationReport, console: Console) -> None:
@@ -105,26 +105,24 @@ def show_evaluation(report: EvaluationReport, console: Console) -> None:
     caption = "CTRs are per 100 lists; ESS: so many lists of its own would say as much"
     head = ("estimator", "CTR_sum", "CTR_set", "ESS", "unseen")
     console.print(terminal_table(head, lines, title=title, caption=caption))
-    if report.assumes:
-        console.print(f"assumed: {report.assumes}", markup=False, highlight=False)
-    for source in dict.fromkeys(verdict.estimates[0].propensities for verdict in report.verdicts):
-        names = [verdict.estimator for verdict in report.verdicts if verdict.estimates[0].propensities == source]
-        console.print(f"propensities of {', '.join(names)}: {source}", markup=False, highlight=False)
-    for warning in dict.fromkeys(warning for verdict in report.verdicts for warning in verdict.warnings):
-        names = [verdict.estimator for verdict in report.verdicts if warning in verdict.warnings]
-        console.print(f"warning, {', '.join(names)}: {warning}", markup=False, highlight=False)
-    for name, reason in report.failed.items():
-        console.print(f"no estimate: {name}: {reason}", markup=False, highlight=False)
+    said = [f"assumed: {report.assumes}"] if report.assumes else []
+    sources = {verdict.estimator: [verdict.estimates[0].propensities] for verdict in report.verdicts}
+    warnings = {verdict.estimator: verdict.warnings for verdict in report.verdicts}
+    said += [
+        f"{kind}{', '.join(name for name, each in texts.items() if text in each)}: {text}"
+        for kind, texts in (("propensities of ", sources), ("warning, ", warnings))
+        for text in dict.fromkeys(text for each in texts.values() for text in each)
+    ]
+    said += [f"no estimate: {name}: {reason}" for name, reason in report.failed.items()]
+    for line in said:
+        console.print(line, markup=False, highlight=False)
 
 
 def evaluation_json(report: EvaluationReport) -> str:
     """Return a report as one line for programs."""
     return json.dumps(
         {
-            "policy": report.policy,
-            "lists": report.lists,
-            "contexts": report.contexts,
-            "assumes": report.assumes,
+            **{name: getattr(report, name) for name in ("policy", "lists", "contexts", "assumes")},
             "logged": {
                 f"ctr_{metric}": dict(zip(("value", "low", "high"), numbers, strict=True))
                 for metric, numbers in report.logged.items()
@@ -137,11 +135,6 @@ def evaluation_json(report: EvaluationReport) -> str:
             "failed": report.failed,
         }
     )
-
-
-def chosen_estimators(estimators: list[str]) -> tuple[str, ...]:
-    """Return the estimators that were asked for, all for ``all``."""
-    return tuple(ESTIMATORS) if "all" in estimators else tuple(dict.fromkeys(estimators))
 
 
 def _numbers(estimate: Estimate) -> dict[str, Any]:
@@ -168,7 +161,7 @@ def what_if(
     """
     try:
         reports = [
-            evaluate_policy(EvaluationRequest(logs, snapshot, table=examination))
+            evaluate_policy(logs, snapshot, examination=examination)
             for snapshot in (other, live)
             if snapshot is not None
         ]

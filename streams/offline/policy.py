@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -9,14 +10,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from learner import PbmUcb, RandomLists
-from learner.bandits import LinearRanking, Ranking
-from learner.evaluate import LoggedLists, Policy
+from learner.bandits import Ranking
+from learner.evaluate import BEYOND_END, LoggedLists, Policy
 from schemas.records import Snapshot
-from streams.offline.candidates import CandidateLists
-from streams.offline.logs import NOTHING, LogError, Logs
+from streams.offline.logs import LogError, Logs
 from streams.parameters import DirectoryParameters, SnapshotMissing, frozen_model, load_snapshot
 
+DRAWN: Final = 100  # lists in each context, of a policy that draws
 NO_VECTORS: Final = np.empty((0, 0), dtype=np.float32)
 
 
@@ -56,27 +56,18 @@ def read_snapshot(path: Path, bucket: str | None = None) -> Snapshot:
     there = sorted(file.stem for file in path.glob("*.snapshot"))
     if bucket is None and len(there) != 1:
         raise SnapshotMissing(f"{path} has snapshots of {', '.join(there) or 'no bucket'}; say which: --bucket NAME")
-    found = DirectoryParameters(path).newest(bucket or there[0])
-    if found is None:
+    snapshot = DirectoryParameters(path).newest(bucket or there[0])
+    if snapshot is None:
         raise SnapshotMissing(f"no snapshot of {bucket!r} in {path}; there are {', '.join(there) or 'none'}")
-    return found
+    return snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """How a policy makes its lists."""
+def replay(
+    logs: Logs, snapshot: Snapshot, *, size: int | None = None, temperature: float = 0.0, seed: int = 0
+) -> Replay:
+    """Return the lists that the snapshot's model shows in each logged context, as long as the longest logged one.
 
-    size: int | None = None  # None: as long as the longest logged one
-    temperature: float = 0.0  # above 0 it draws items one by one, by e^(estimate / temperature)
-    lists: int = 100  # that are then drawn in each context
-    seed: int = 0
-
-
-PLAIN_DRAW: Final = Draw()
-
-
-def replay(logs: Logs, snapshot: Snapshot, draw: Draw = PLAIN_DRAW) -> Replay:
-    """Return the lists that the snapshot's model shows in each logged context.
+    With a ``temperature`` above 0 it draws ``DRAWN`` lists in each, item by item, by e^(estimate / temperature).
 
     If the log says what each list was chosen from, the policy chooses from the same. Otherwise that is assumed, and
     said: if an item always has the same vector under its query, or none, the candidates are all items that were logged
@@ -85,105 +76,68 @@ def replay(logs: Logs, snapshot: Snapshot, draw: Draw = PLAIN_DRAW) -> Replay:
     """
     model = frozen_model(snapshot)
     _check(logs, model, snapshot)
-    if isinstance(model, RandomLists):
-        draw = replace(draw, temperature=1.0)  # all its estimates are the same
-    ranker = _Ranker(logs, model, draw)
-    if logs.candidates is not None:
-        return _from_candidates(logs, logs.candidates, ranker)
-    vectors = logs.contexts if isinstance(model, LinearRanking) else None
-    by_query = vectors is None or _one_vector(logs.items[logs.items != NOTHING], *_shown(logs, vectors))
-    context = _queries(logs) if by_query or vectors is None else _lists(logs, vectors)
-    rows_of = np.split(np.argsort(context, kind="stable"), np.cumsum(np.bincount(context))[:-1])
-    for rows in rows_of:
-        flat = logs.items[rows].reshape(-1)
-        items, where = np.unique(flat, return_index=True)
-        items, where = (items[1:], where[1:]) if items[0] == NOTHING else (items, where)
-        x = None if vectors is None else vectors[rows[where // logs.positions], where % logs.positions]
-        ranker.show(int(rows[0]), items, x)
-    each = draw.lists if draw.temperature else 1
-    first = np.array([rows[0] for rows in rows_of])
-    of_list = np.repeat(np.arange(len(first)), each)
-    ignored = not by_query and (logs.propensities is not None or logs.position_propensities is not None)
+    if model.draws:
+        temperature = 1.0  # all its estimates are the same
+    each, query = DRAWN if temperature else 1, _queries(logs)
+    parts: Sequence[slice | NDArray[np.int64]]  # of the log, from which a policy chooses
+    if (candidates := logs.candidates) is not None:
+        vectors = candidates.contexts if model.contextual else None
+        if vectors is None and model.contextual:
+            raise LogError(f"{logs.name} has 'candidate_items' without 'candidate_contexts', by which the policy ranks")
+        personal = vectors is not None and not _one_vector(candidates.items, query[candidates.list_of], vectors)
+        context = np.arange(len(logs)) if personal else query
+        each = each if personal else -(-each // len(logs))  # where lists share a context, they draw together
+        rows, parts = np.arange(len(logs)), [candidates.row(row) for row in range(len(logs))]
+    else:
+        vectors, inside = logs.contexts if model.contextual else None, logs.items != BEYOND_END
+        where = np.broadcast_to(query[:, None], inside.shape)[inside]
+        personal = vectors is not None and not _one_vector(logs.items[inside], where, vectors[inside])
+        context = _lists(logs, vectors) if personal and vectors is not None else query
+        groups = np.split(np.argsort(context, kind="stable"), np.cumsum(np.bincount(context))[:-1])
+        rows, parts = np.array([group[0] for group in groups]), groups
+    size, random = size or logs.positions, np.random.default_rng(seed)
+    shown: list[NDArray[np.int64]] = []
+    shown_vectors: list[NDArray[np.float32]] = []
+    for row, part in zip(rows.tolist(), parts, strict=True):
+        items, x = _offered(logs.items if candidates is None else candidates.items, vectors, part)
+        ids = np.array([logs.item_ids[item] for item in items]) if x is None else None
+        given = NO_VECTORS if x is None else x
+        try:
+            if temperature:
+                noise = random.gumbel(size=(each, len(items)))
+                scores = model.predict(given, items=ids) / temperature
+                order = np.argsort(-(scores + noise), axis=1)[:, :size]
+            else:
+                order = model.rank(given, size=min(size, len(items)), items=ids)[None]
+        except ValueError as error:
+            raise LogError(f"{logs.place(row)}: {error}") from error
+        beyond = ((0, 0), (0, size - order.shape[1]))
+        shown.append(np.pad(items[order], beyond, constant_values=BEYOND_END))
+        if x is not None:
+            shown_vectors.append(np.pad(x[order], (*beyond, (0, 0))))
+    of_list = np.repeat(rows, each)
+    chances_logged = logs.propensities is not None or logs.position_propensities is not None
+    ignored = candidates is None and personal and chances_logged
     return Replay(
-        _logged(logs, context, chances=by_query),
-        Policy.of(ranker.items, of_list, np.full(len(of_list), 1 / each)),
-        contexts=len(first),
-        query=None if logs.queries is None else logs.queries[first][of_list],
-        vectors=ranker.vectors,
-        requests=None,
-        personal=not by_query,
-        assumes=_assumed(logs, by_query=by_query),
+        _logged(logs, context, chances=personal == (candidates is not None)),
+        Policy.of(np.vstack(shown), context[of_list], 1 / (each * np.bincount(context[rows])[context[of_list]])),
+        contexts=len(np.unique(context)),
+        query=None if logs.queries is None else logs.queries[of_list],
+        vectors=np.concatenate(shown_vectors) if shown_vectors else None,
+        requests=None if candidates is None else of_list,
+        personal=personal,
+        assumes=_assumed(logs, by_query=not personal) if candidates is None else "",
         notes=["the log's propensities were not used: the policy only reorders what was shown"] if ignored else [],
     )
 
 
-def _from_candidates(logs: Logs, candidates: CandidateLists, ranker: _Ranker) -> Replay:
-    vectors = None if ranker.context_free else candidates.contexts
-    if vectors is None and not ranker.context_free:
-        raise LogError(f"{logs.name} has 'candidate_items' without 'candidate_contexts', by which the policy ranks")
-    query = _queries(logs)
-    personal = vectors is not None and not _one_vector(candidates.items, query[candidates.list_of], vectors)
-    context = np.arange(len(logs)) if personal else query
-    wanted = ranker.draw.lists if ranker.draw.temperature else 1
-    each = wanted if personal else -(-wanted // len(logs))  # where lists share a context, they draw together
-    for row in range(len(logs)):
-        part = candidates.row(row)
-        items, where = np.unique(candidates.items[part], return_index=True)
-        ranker.show(row, items, None if vectors is None else vectors[part][where], times=each)
-    requests = np.repeat(np.arange(len(logs)), each)
-    return Replay(
-        _logged(logs, context, chances=personal),
-        Policy.of(ranker.items, context[requests], 1 / (each * np.bincount(context)[context[requests]])),
-        contexts=len(np.unique(context)),
-        query=None if logs.queries is None else logs.queries[requests],
-        vectors=ranker.vectors,
-        requests=requests,
-        personal=personal,
-        assumes="",
-        notes=[],
-    )
-
-
-class _Ranker:
-    """The lists of a model, one context after another."""
-
-    def __init__(self, logs: Logs, model: Ranking, draw: Draw) -> None:
-        self._logs, self._model, self.draw = logs, model, draw
-        self.context_free = not isinstance(model, LinearRanking)
-        self._size = draw.size or logs.positions
-        self._random = np.random.default_rng(draw.seed)
-        self._items: list[NDArray[np.int64]] = []
-        self._vectors: list[NDArray[np.float32]] = []
-
-    def show(
-        self, row: int, items: NDArray[np.int64], x: NDArray[np.float32] | None, *, times: int | None = None
-    ) -> None:
-        """Add the model's lists out of ``items``; without ``x`` it ranks by ids. ``row`` is where they were logged."""
-        ids = np.array([self._logs.item_ids[item] for item in items]) if x is None else None
-        given = NO_VECTORS if x is None else x
-        try:
-            if self.draw.temperature:
-                scores = self._model.predict(given, items=ids) / self.draw.temperature
-                noise = self._random.gumbel(size=(times or self.draw.lists, len(items)))
-                order = np.argsort(-(scores + noise), axis=1)[:, : self._size]
-            else:
-                order = self._model.rank(given, size=min(self._size, len(items)), items=ids)[None]
-        except ValueError as error:
-            raise LogError(f"{self._logs.place(row)}: {error}") from error
-        beyond = ((0, 0), (0, self._size - order.shape[1]))
-        self._items.append(np.pad(items[order], beyond, constant_values=NOTHING))
-        if x is not None:
-            self._vectors.append(np.pad(x[order], (*beyond, (0, 0))))
-
-    @property
-    def items(self) -> NDArray[np.int64]:
-        """All lists so far."""
-        return np.vstack(self._items)
-
-    @property
-    def vectors(self) -> NDArray[np.float32] | None:
-        """The vectors of their rows, where the model ranks by them."""
-        return np.concatenate(self._vectors) if self._vectors else None
+def _offered(
+    items: NDArray[np.int64], vectors: NDArray[np.float32] | None, part: slice | NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+    """Return the items of a part of the log, once each, and the vectors of their first rows."""
+    names, where = np.unique(items[part].reshape(-1), return_index=True)
+    names, where = (names[1:], where[1:]) if names[0] == BEYOND_END else (names, where)
+    return names, None if vectors is None else vectors[part].reshape(-1, vectors.shape[-1])[where]
 
 
 def _logged(logs: Logs, context: NDArray[np.int64], *, chances: bool) -> LoggedLists:
@@ -202,17 +156,11 @@ def _assumed(logs: Logs, *, by_query: bool) -> str:
     )
 
 
-def _shown(logs: Logs, vectors: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the query and the vector of each row that was shown."""
-    inside = logs.items != NOTHING
-    return np.broadcast_to(_queries(logs)[:, None], inside.shape)[inside], vectors[inside]
-
-
 def _one_vector(items: NDArray[np.int64], queries: NDArray[np.int64], vectors: NDArray[np.float32]) -> bool:
     """Return whether each item has one vector under its query."""
     pair = queries * (int(items.max()) + 1) + items
-    _, first, place = np.unique(pair, return_index=True, return_inverse=True)
-    return bool(np.array_equal(vectors, vectors[first[place]]))
+    _, first, group = np.unique(pair, return_index=True, return_inverse=True)
+    return bool(np.array_equal(vectors, vectors[first[group]]))
 
 
 def _queries(logs: Logs) -> NDArray[np.int64]:
@@ -232,13 +180,13 @@ def _lists(logs: Logs, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
 
 
 def _check(logs: Logs, model: Ranking, snapshot: Snapshot) -> None:
-    if isinstance(model, PbmUcb):
+    if model.draws:
+        return
+    if not model.contextual:
         if not isinstance(logs.item_ids[0], int):
             raise LogError(
                 f"{logs.name} has ids like {logs.item_ids[0]!r}; {snapshot.algorithm} knows whole numbers only"
             )
-    elif isinstance(model, RandomLists):
-        return
     elif logs.contexts is None:
         raise LogError(
             f"{logs.name} has no 'contexts'; {snapshot.algorithm} ranks by vectors of {model.dim} numbers, one per item"

@@ -1,14 +1,14 @@
 """Snapshots of what was learned, and the places that keep them."""
 
 from streams.parameters.description import describe, describe_candidate, describe_rollout
-from streams.parameters.directory import DirectoryParameters
-from streams.parameters.newest import Newest
 from streams.parameters.rollouts import CHANGEABLE, before_of, in_force, overruled, rollout_of
 from streams.parameters.snapshot import (
     CANDIDATE,
     ROLLOUT,
+    AlgorithmUnknown,
     ConfigChanged,
     Hopeless,
+    Newest,
     SnapshotCorrupt,
     SnapshotMissing,
     Version,
@@ -24,19 +24,20 @@ from streams.parameters.snapshot import (
     take_snapshot,
     verify,
 )
-from streams.parameters.source import SnapshotSource
+from streams.parameters.stores import DirectoryParameters, SnapshotStore
 
 __all__ = [
     "CANDIDATE",
     "CHANGEABLE",
     "ROLLOUT",
+    "AlgorithmUnknown",
     "ConfigChanged",
     "DirectoryParameters",
     "Hopeless",
     "Newest",
     "SnapshotCorrupt",
     "SnapshotMissing",
-    "SnapshotSource",
+    "SnapshotStore",
     "Version",
     "before_of",
     "check_config",

@@ -6,7 +6,6 @@ from typing import Any
 
 from schemas.records import Progress, Rollout, Snapshot
 from streams.parameters.rollouts import overruled
-from streams.parameters.snapshot import differences
 from streams.settings import Bucket
 
 
@@ -16,6 +15,7 @@ def describe(snapshot: Snapshot, bucket: Bucket | None, *, where: str, now_ms: i
     if bucket is not None and bucket.examination is not None:
         known = bucket.model().settings().get("examination") == snapshot.examination_sha256
         table = bucket.examination.tolist() if known else None
+    same = ("positions", "dim", "alpha", "ridge", "beta", "phi", "context_scale", "reward_scale")
     return {
         "bucket": snapshot.bucket,
         "algorithm": snapshot.algorithm,
@@ -24,21 +24,13 @@ def describe(snapshot: Snapshot, bucket: Bucket | None, *, where: str, now_ms: i
         "published_at_ms": snapshot.published_at_ms,
         "age_s": max(0.0, (now_ms - snapshot.published_at_ms) / 1000),
         "lists": snapshot.rounds,
-        "positions": snapshot.positions,
-        "dim": snapshot.dim,
-        "alpha": snapshot.alpha,
-        "ridge": snapshot.ridge,
-        "beta": snapshot.beta,
-        "phi": snapshot.phi,
-        "context_scale": snapshot.context_scale,
-        "reward_scale": snapshot.reward_scale,
+        **{name: getattr(snapshot, name) for name in same},
         "theta": snapshot.theta_array.tolist(),
         "table": table,
         "table_sha256": snapshot.examination_sha256,
         "encoder_sha256": snapshot.encoder_sha256,
         "sha256": snapshot.sha256,
         "samples": f"partition {snapshot.samples_partition} of topic {snapshot.samples_topic_id}",
-        "settings_differ": [] if bucket is None else differences(bucket, snapshot),
     }
 
 

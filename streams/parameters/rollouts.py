@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from learner import PbmUcb, UbmLinUcb
 from schemas.json_text import parse_json
 from schemas.records import Rollout, Snapshot
-from streams.parameters.snapshot import ConfigChanged, differences
+from streams.parameters.snapshot import ConfigChanged, algorithm_of, differences, options_of
 from streams.settings import Bucket, SettingsError
 
-CHANGEABLE = ("algorithm", "alpha", "ridge", "beta", "examination")  # by a rollout; the join knows nothing of these
-_TABLED = (UbmLinUcb.name, PbmUcb.name)
+# by a rollout; the join knows nothing of these
+CHANGEABLE = ("algorithm", "alpha", "ridge", "beta", "examination", "options")
 
 
 def rollout_of(bucket: Bucket, before: Bucket | None, *, truncated: bool = False, now_ms: int) -> Rollout:
@@ -40,14 +39,15 @@ def before_of(bucket: Bucket, rollout: Rollout | None, snapshot: Snapshot) -> Bu
         guesses += [
             _unpacked(bucket, packed, snapshot.epoch) for packed in (rollout.before, rollout.settings) if packed
         ]
-    if snapshot.algorithm not in _TABLED:  # then the snapshot itself tells all
+    if not algorithm_of(snapshot).table_axes:  # then the snapshot itself tells all
         told: dict[str, Any] = {"algorithm": snapshot.algorithm, "alpha": snapshot.alpha, "examination": None}
         told |= {"ridge": snapshot.ridge or None, "beta": snapshot.beta or None}  # 0: of an algorithm that has none
+        told["options"] = options_of(snapshot)
         guesses.append(replace(bucket, **told))
     for guess in guesses:
-        one = replace(guess, epoch=snapshot.epoch)
-        if not differences(one, snapshot):
-            return one
+        earlier = replace(guess, epoch=snapshot.epoch)
+        if not differences(earlier, snapshot):
+            return earlier
     return None
 
 
@@ -56,7 +56,7 @@ def overruled(bucket: Bucket, rollout: Rollout | None) -> str | None:
     if rollout is None or bucket.epoch > rollout.epoch:
         return None
     ours, theirs = _told(bucket), parse_json(rollout.settings)
-    differs = [name for name in CHANGEABLE if ours[name] != theirs.get(name)]
+    differs = [name for name in CHANGEABLE if ours.get(name) != theirs.get(name)]
     if not differs:
         return None
     return (
@@ -67,7 +67,7 @@ def overruled(bucket: Bucket, rollout: Rollout | None) -> str | None:
 
 
 def _told(bucket: Bucket) -> dict[str, Any]:
-    told = {name: getattr(bucket, name) for name in CHANGEABLE}
+    told = {name: getattr(bucket, name) for name in CHANGEABLE if name != "options" or bucket.options}
     return told | {"examination": None if bucket.examination is None else bucket.examination.tolist()}
 
 
@@ -77,7 +77,7 @@ def _packed(bucket: Bucket) -> bytes:
 
 def _unpacked(bucket: Bucket, packed: bytes, epoch: int) -> Bucket:
     try:
-        told: Mapping[str, Any] = parse_json(packed)
+        told: Mapping[str, Any] = {"options": {}} | parse_json(packed)
         return replace(bucket, **{name: told[name] for name in CHANGEABLE}, epoch=epoch)
     except (SettingsError, ValueError, TypeError, KeyError, ArithmeticError) as error:
         raise ConfigChanged(

@@ -1,4 +1,4 @@
-"""The items that could be shown, with their features and tags, and what is known of users."""
+"""The items that could be shown, with features and tags, what is known of users, and the items as a user meets them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from learner.arrays import Floats, Ints
+from learner.bandits import Ranking
 from learner.encoder import Encoder, Half
 from learner.samples import NO_ITEM
 from streams.rank.recipe import CODE, Recipe
-from streams.rank.seen import CodedItems, MappedItems, SeenItems
-
-Rows = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class CatalogueError(ValueError):
@@ -66,7 +64,7 @@ class Catalogue:
         if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
             raise CatalogueError(f"items must be one row of whole numbers, got {ids.dtype} of shape {ids.shape}")
         order = np.argsort(ids, kind="stable")  # so that its version and its ties do not depend on a file's order
-        self.items: Rows = ids[order].astype(np.int64)
+        self.items: Ints = ids[order].astype(np.int64)
         self.recipe = recipe
         item_part = _matrix("features", features, len(ids))[order]
         user_part = _matrix("user_features", np.empty((0, 0)) if user_features is None else user_features, len(users))
@@ -124,7 +122,7 @@ class Catalogue:
             )
         return encoder, encoder.item_half(item_part)
 
-    def seen_by(self, user: Floats | None) -> SeenItems:
+    def seen_by(self, user: Floats | None) -> MappedItems | CodedItems:
         """Return the items as a user with these features meets them; None is a stranger.
 
         A stranger's features are 0, or to an encoder the median of those it was trained with.
@@ -138,7 +136,7 @@ class Catalogue:
         row = self._users.get(user_id)
         return None if row is None else self._user_part[row]
 
-    def rows_of(self, items: ArrayLike) -> Rows:
+    def rows_of(self, items: ArrayLike) -> Ints:
         """Return the rows of items by their ids, or raise NotHeld."""
         ids = np.asarray(items, dtype=np.int64)
         rows = np.minimum(np.searchsorted(self.items, ids), len(self.items) - 1)
@@ -146,18 +144,18 @@ class Catalogue:
             raise NotHeld(f"the catalogue has no item {ids[missing][0]}")
         return rows
 
-    def rows(self, *, tags: Mapping[str, Iterable[str]], without: Sequence[int]) -> Rows:
+    def rows(self, *, tags: Mapping[str, Iterable[str]], without: Sequence[int]) -> Ints:
         """Return the rows of items that have one of the values under each name, but for those named."""
         chosen = np.arange(len(self.items))
         if tags:
             chosen = reduce(np.intersect1d, [self._with(name, values) for name, values in tags.items()])
         return chosen[~np.isin(self.items[chosen], list(without))] if without else chosen
 
-    def _with(self, name: str, values: Iterable[str]) -> Rows:
+    def _with(self, name: str, values: Iterable[str]) -> Ints:
         if name not in self._tagged:
             raise NotHeld(f"the catalogue has no tag {name!r}; it has {', '.join(sorted(self._tagged)) or 'none'}")
-        found = [rows for value in values if (rows := self._tagged[name].get(value)) is not None]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        row_sets = [rows for value in values if (rows := self._tagged[name].get(value)) is not None]
+        return np.unique(np.concatenate(row_sets)) if row_sets else np.empty(0, np.int64)
 
 
 def _matrix(name: str, values: ArrayLike, rows: int) -> Floats:
@@ -175,11 +173,46 @@ def _matrix(name: str, values: ArrayLike, rows: int) -> Floats:
     return matrix
 
 
-def _by_value(name: str, values: Sequence[Sequence[str]], order: Rows) -> dict[str, Rows]:
+def _by_value(name: str, values: Sequence[Sequence[str]], order: Ints) -> dict[str, Ints]:
     if len(values) != len(order):
         raise CatalogueError(f"tag {name!r} must have values for each of {len(order)} items, got {len(values)}")
-    found: dict[str, list[int]] = {}
-    for row, place in enumerate(order.tolist()):
-        for value in values[place]:
-            found.setdefault(value, []).append(row)
-    return {value: np.array(places, dtype=np.int64) for value, places in found.items()}
+    rows_of: dict[str, list[int]] = {}
+    for row, index in enumerate(order.tolist()):
+        for value in values[index]:
+            rows_of.setdefault(value, []).append(row)
+    return {value: np.array(rows, dtype=np.int64) for value, rows in rows_of.items()}
+
+
+class MappedItems:
+    """Contexts x = M (1, item), which are ranked without being made."""
+
+    def __init__(self, catalogue: Catalogue, user: Floats) -> None:
+        self._held, self._norms = catalogue.held, catalogue.norms
+        self._mapping = catalogue.recipe.matrix(catalogue.item_columns, user)
+
+    def contexts(self, rows: Ints | None) -> Floats:
+        """Return the contexts of rows."""
+        held = self._held if rows is None else self._held[rows]
+        return np.asarray(held @ self._mapping.T)
+
+    def best(self, model: Ranking, rows: Ints | None, *, size: int, explore: float) -> Ints:
+        """Return the best of ``rows``, as places among them."""
+        held, norms = (self._held, self._norms) if rows is None else (self._held[rows], self._norms[rows])
+        return model.rank_mapped(held, self._mapping, norms=norms, size=size, explore=explore)
+
+
+class CodedItems:
+    """Codes of an encoder, whose items' half was computed when the catalogue was read."""
+
+    def __init__(self, encoder: Encoder, items: Half, user: Floats) -> None:
+        self._encoder, self._items = encoder, items
+        self._user = encoder.user_half(user[None])
+
+    def contexts(self, rows: Ints | None) -> Floats:
+        """Return the codes of rows."""
+        items = self._items if rows is None else Half(self._items.values[rows], 0, 0)
+        return self._encoder.join(self._user, items).values.astype(np.float64)
+
+    def best(self, model: Ranking, rows: Ints | None, *, size: int, explore: float) -> Ints:
+        """Return the best of ``rows``, as places among them."""
+        return model.rank(self.contexts(rows), size, explore=explore)

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from learner.arrays import Floats
 
 PARTS = ("constant", "item", "user", "products")
 CODE = "code"  # alone: what an encoder makes of the user's and the item's features
@@ -58,19 +59,19 @@ class Recipe:
         }
         return sum(lengths[part] for part in self.parts)
 
-    def matrix(self, item_columns: int, user: NDArray[np.float64]) -> NDArray[np.float64]:
+    def matrix(self, item_columns: int, user: Floats) -> Floats:
         """Return M (d, 1 + item columns) of one user: products stand item by item, the user's columns within."""
         constant = np.zeros((1, 1 + item_columns))
         constant[0, 0] = 1.0
         item = np.eye(item_columns, 1 + item_columns, k=1)
-        blocks: dict[str, NDArray[np.float64]] = {"constant": constant, "item": item}
+        blocks: dict[str, Floats] = {"constant": constant, "item": item}
         if "user" in self.parts:
             blocks["user"] = user[:, None] * constant
         if "products" in self.parts:
             blocks["products"] = np.kron(item, user[:, None]).astype(np.float64)
         return np.concatenate([blocks[part] for part in self.parts])
 
-    def contexts(self, held: NDArray[np.float64], user: NDArray[np.float64]) -> NDArray[np.float64]:
+    def contexts(self, held: Floats, user: Floats) -> Floats:
         """Return the contexts (n, d) of rows (1, item) for one user."""
         return held @ self.matrix(held.shape[1] - 1, user).T
 

@@ -1,24 +1,36 @@
-"""What a request for a list may say, as JSON."""
+"""A request for a list, and candidates to rank, from their JSON."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from learner.arrays import Floats, Ints
 from learner.samples import NO_ITEM
+from schemas.json_text import json_lines
+from streams.rank.bodies import CandidateLine, CandidatesBody, ClickBody, RankBody
 
 EXPLORE = {"on": 1.0, "off": 0.0}
-KEYS = ("user", "session", "size", "candidates", "user_features", "explore", "namespace", "bucket_before")
-CANDIDATE_KEYS = ("items", "contexts", "tags", "without")
 
 
 class RequestError(ValueError):
-    """A request that asks for nothing that can be given."""
+    """A request that cannot be answered."""
+
+
+class CandidateError(ValueError):
+    """A line that is no candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Items that could be shown, with their contexts (n, d); d is 0 for a context-free bucket."""
+
+    items: Ints
+    contexts: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,112 +40,126 @@ class RankRequest:
     user: str
     session: str | None = None
     size: int | None = None  # K; None is the bucket's
-    items: NDArray[np.int64] | None = None  # None: all that is held
-    contexts: NDArray[np.float64] | None = None  # None: made of what is held
+    items: Ints | None = None  # None: all that is held
+    contexts: Floats | None = None  # None: made of what is held
     tags: dict[str, list[str]] = field(default_factory=dict)
     without: list[int] = field(default_factory=list)
-    user_features: NDArray[np.float64] | None = None  # None: those that are held
+    user_features: Floats | None = None  # None: those that are held
     explore: float = 1.0  # a share of α, and of the noise
     namespace: str = ""
     bucket_before: str | None = None
 
 
-def rank_request(found: Any) -> RankRequest:
-    """Return the request that JSON holds, or raise RequestError with what it should be.
+_RANK = msgspec.json.Decoder(RankBody)
+_RANK_OR_BATCH = msgspec.json.Decoder(RankBody | list[msgspec.Raw])
+_ANY = msgspec.json.Decoder(msgspec.Raw)
+_CLICK = msgspec.json.Decoder(ClickBody)
 
-    >>> rank_request({"user": "u1", "size": 2, "candidates": {"items": [7, 9]}, "explore": "off"}).explore
+
+def rank_request(text: bytes | msgspec.Raw) -> RankRequest:
+    """Return the request of a JSON object, or raise RequestError with the path of what does not fit.
+
+    >>> rank_request(b'{"user": "u1", "size": 2, "candidates": {"items": [7, 9]}, "explore": "off"}').explore
     0.0
+    >>> rank_request(b'{"user": "u1", "candidates": {"items": [7, "9"]}}')
+    Traceback (most recent call last):
+        ...
+    streams.rank.requests.RequestError: Expected `int`, got `str` - at `$.candidates.items[1]`; see /openapi.json
     """
-    if not isinstance(found, dict):
-        raise RequestError(f'a request is an object such as {{"user": "u1", "size": 12}}, got {type(found).__name__}')
-    _only(found, KEYS, "a request")
-    candidates = found.get("candidates") or {}
-    if not isinstance(candidates, dict):
-        raise RequestError('candidates is an object such as {"items": [7, 9], "contexts": [[0.5], [0.1]]}')
-    _only(candidates, CANDIDATE_KEYS, "candidates")
-    items = _ids("candidates.items", candidates.get("items"))
+    return _request_of(_decoded(_RANK, text))
+
+
+def rank_requests(body: bytes) -> RankRequest | list[msgspec.Raw]:
+    """Return the request of a body, or those of an array, each still to be read by ``rank_request``."""
+    decoded = _decoded(_RANK_OR_BATCH, body)
+    return decoded if isinstance(decoded, list) else _request_of(decoded)
+
+
+def rank_lines(lines: list[bytes]) -> list[msgspec.Raw]:
+    """Return the requests of JSON lines, each still to be read by ``rank_request``; all of them must be JSON."""
+    return [_decoded(_ANY, line) for line in lines]
+
+
+def click_event(body: bytes) -> dict[str, Any]:
+    """Return the event of a click's body, as /feedback has it."""
+    event: dict[str, Any] = msgspec.to_builtins(_decoded(_CLICK, body))
+    return event
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], text: bytes | msgspec.Raw) -> Any:
+    try:
+        return decoder.decode(text)
+    except RecursionError:
+        raise RequestError("nested too deeply; see /openapi.json") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RequestError(f"{error}; see /openapi.json") from error
+
+
+def _request_of(body: RankBody) -> RankRequest:
+    candidates = body.candidates or CandidatesBody()
+    items = None if candidates.items is None else np.array(candidates.items, dtype=np.int64)
     if items is not None and (NO_ITEM in items or len(np.unique(items)) < len(items)):
-        raise RequestError(f"candidates.items must name each item once, and none {NO_ITEM}, which stands for no item")
-    contexts = _floats("candidates.contexts", candidates.get("contexts"), axes=2)
-    tags = _tags(candidates.get("tags") or {})
-    if contexts is not None and (items is None or len(items) != len(contexts)):
-        raise RequestError("candidates.contexts needs candidates.items, an id for each row")
-    if items is not None and tags:
-        raise RequestError("candidates has items or tags, not both")
-    without = _ids("candidates.without", candidates.get("without"))
+        raise RequestError(f"$.candidates.items must name each item once, and none {NO_ITEM}, which stands for no item")
+    if candidates.contexts is not None and (items is None or len(items) != len(candidates.contexts)):
+        raise RequestError("$.candidates.contexts needs $.candidates.items, an id for each row")
+    if items is not None and candidates.tags:
+        raise RequestError("$.candidates has items or tags, not both")
     return RankRequest(
-        user=_text("user", found.get("user")),
-        session=None if found.get("session") is None else _text("session", found["session"]),
-        size=_count("size", found.get("size")),
+        user=body.user,
+        session=body.session,
+        size=body.size,
         items=items,
-        contexts=contexts,
-        tags=tags,
-        without=[] if without is None else without.tolist(),
-        user_features=_floats("user_features", found.get("user_features"), axes=1),
-        explore=_explore(found.get("explore", 1.0)),
-        namespace=_text("namespace", found.get("namespace", ""), empty=True),
-        bucket_before=None if found.get("bucket_before") is None else _text("bucket_before", found["bucket_before"]),
+        contexts=None if candidates.contexts is None else _matrix(candidates.contexts),
+        tags={
+            name: [values] if isinstance(values, str) else values for name, values in (candidates.tags or {}).items()
+        },
+        without=candidates.without or [],
+        user_features=None if body.user_features is None else _as_logged("$.user_features", body.user_features),
+        explore=EXPLORE[body.explore] if isinstance(body.explore, str) else body.explore,
+        namespace=body.namespace,
+        bucket_before=body.bucket_before,
     )
 
 
-def _only(found: dict[str, Any], known: tuple[str, ...], name: str) -> None:
-    if unknown := sorted(found.keys() - set(known)):
-        raise RequestError(f"{name} cannot have {', '.join(map(repr, unknown))}; it may have {', '.join(known)}")
+def _matrix(rows: list[list[float]]) -> Floats:
+    width = len(rows[0])
+    for number, row in enumerate(rows):
+        if len(row) != width:
+            raise RequestError(f"$.candidates.contexts[{number}] has {len(row)} numbers, the first row has {width}")
+    return _as_logged("$.candidates.contexts", rows)
 
 
-def _text(name: str, value: Any, *, empty: bool = False) -> str:
-    if not isinstance(value, str) or not (value or empty) or len(value.encode()) > 256:
-        raise RequestError(f"{name} must be text of at most 256 bytes, got {_shown(value)}")
-    return value
+def _as_logged(path: str, values: list[float] | list[list[float]]) -> Floats:
+    """Return numbers rounded to float32, as the log will have them."""
+    with np.errstate(over="ignore"):  # numbers beyond float32 become infinite, and are refused
+        numbers = np.array(values, dtype=np.float64).astype(np.float32)
+    if not np.isfinite(numbers).all():
+        index = "".join(f"[{axis}]" for axis in np.argwhere(~np.isfinite(numbers))[0])
+        raise RequestError(f"{path}{index} is beyond ±{np.finfo(np.float32).max:.4g}, the largest number of 32 bits")
+    return numbers.astype(np.float64)
 
 
-def _count(name: str, value: Any) -> int | None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise RequestError(f"{name} must be a whole number from 1, got {_shown(value)}")
-    return value
+def read_candidates(lines: Iterable[str]) -> Candidates:
+    """Return the candidates of JSON lines.
 
-
-def _ids(name: str, value: Any) -> NDArray[np.int64] | None:
-    if value is None:
-        return None
+    >>> read_candidates(['{"item": 7, "context": [0.5, 0.1]}', '{"item": 9, "context": [0.2, 0.3]}']).items
+    array([7, 9])
+    """
+    items: list[int] = []
+    contexts: list[list[float]] = []
     try:
-        ids = np.array(value)
-    except (ValueError, OverflowError) as error:
-        raise RequestError(f"{name} must be a list of whole numbers: {error}") from error
-    if ids.ndim != 1 or (ids.dtype != np.int64 and len(ids)):
-        raise RequestError(f"{name} must be a list of whole numbers, got {_shown(value)}")
-    return ids.astype(np.int64)
-
-
-def _floats(name: str, value: Any, *, axes: int) -> NDArray[np.float64] | None:
-    if value is None:
-        return None
-    try:
-        numbers = np.array(value)
+        for number, line in json_lines(lines):
+            candidate = msgspec.convert(line, CandidateLine)
+            if contexts and len(candidate.context) != len(contexts[0]):
+                size = len(candidate.context)
+                raise CandidateError(f"line {number} has {size} numbers, the first line has {len(contexts[0])}")
+            items.append(candidate.item)
+            contexts.append(candidate.context)
+    except msgspec.ValidationError as error:
+        wanted = '{"item": whole number, "context": [numbers]}'
+        raise CandidateError(f"line {number} must be {wanted}: {error}") from error
     except ValueError as error:
-        raise RequestError(f"{name} must be numbers, as many in each row: {error}") from error
-    if numbers.ndim != axes or numbers.dtype.kind not in "if" or not np.isfinite(numbers).all():
-        raise RequestError(f"{name} must be {'rows' if axes == 2 else 'a list'} of finite numbers, got {_shown(value)}")
-    return numbers.astype(np.float32).astype(np.float64)  # as the log will have them
-
-
-def _tags(found: Any) -> dict[str, list[str]]:
-    if not isinstance(found, dict):
-        raise RequestError('candidates.tags is an object such as {"kind": ["hat", "shoe"]}')
-    tags = {name: values if isinstance(values, list) else [values] for name, values in found.items()}
-    if wrong := [name for name, values in tags.items() if not all(isinstance(value, str) for value in values)]:
-        raise RequestError(f"candidates.tags.{wrong[0]} must be text or a list of texts")
-    return tags
-
-
-def _explore(value: Any) -> float:
-    if isinstance(value, str) and value in EXPLORE:
-        return EXPLORE[value]
-    if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= 1 and math.isfinite(value):
-        return float(value)
-    raise RequestError(f'explore must be "on", "off", or a share of it from 0 to 1, got {_shown(value)}')
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
+        raise CandidateError(str(error)) from error
+    if not items:
+        raise CandidateError('no candidates; each line is {"item": 7, "context": [0.5, 0.1]}')
+    return Candidates(np.array(items, dtype=np.int64), np.array(contexts, dtype=np.float64))

@@ -1,8 +1,7 @@
 """Logged topics in, models out."""
 
 from streams.replay.compare import compare, live_snapshots, snapshots_at, snapshots_in
-from streams.replay.eras import LoggedEras, eras_of
-from streams.replay.plan import ReplayError, check_beginning, deployed, plan_of, rollouts_on
+from streams.replay.plan import LoggedEras, ReplayError, check_beginning, deployed, eras_of, plan_of, rollouts_on
 
 __all__ = [
     "LoggedEras",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,17 +71,21 @@ def published(source: LogSource, kind: type[R], topic: str = "parameters") -> It
         for block in source.read(topic, partition, *source.bounds(topic, partition)):
             for record in block.records():
                 try:
-                    found = decode(record.value or b"", max_bytes=2 * MAX_BYTES)
+                    message = decode(record.value or b"", max_bytes=2 * MAX_BYTES)
                 except SchemaError:
                     continue  # somebody else's bytes, as the ranker's reader passes over them
-                if isinstance(found, kind):
-                    yield found
+                if isinstance(message, kind):
+                    yield message
 
 
-def snapshots_in(folder: Path, buckets: Mapping[str, object]) -> dict[str, Snapshot]:
+def snapshots_in(folder: Path, buckets: Iterable[str], *, skip_corrupt: bool = False) -> dict[str, Snapshot]:
     """Return the snapshots in a directory such as a ranker reads."""
-    there = DirectoryParameters(folder)
-    return {name: snapshot for name in buckets if (snapshot := there.newest(name)) is not None}
+    directory, snapshots = DirectoryParameters(folder), {}
+    for name in buckets:
+        with suppress(SnapshotCorrupt) if skip_corrupt else nullcontext():
+            if (snapshot := directory.newest(name)) is not None:
+                snapshots[name] = snapshot
+    return snapshots
 
 
 def snapshots_at(source: LogSource, buckets: Mapping[str, object]) -> dict[str, Snapshot] | None:
@@ -118,10 +122,8 @@ def _compare(model: Bandit, snapshot: Snapshot, candidates: Candidates | None, s
             distance = float(np.linalg.norm(model.theta - other.theta))
         if candidates is not None:
             size = min(size, len(candidates.items))
-            tops = [
-                set(one.rank(candidates.contexts, size=size, items=candidates.items).tolist()) for one in (model, other)
-            ]
-            overlap = len(tops[0] & tops[1]) / size
+            ranked = [bandit.rank(candidates.contexts, size=size, items=candidates.items) for bandit in (model, other)]
+            overlap = len(np.intersect1d(ranked[0], ranked[1])) / size
     except ArithmeticError as error:  # more was taken back than learned
         raise SnapshotCorrupt(f"{name_of(snapshot)} cannot be compared: {error}") from error
     changed = _changed(model, snapshot)

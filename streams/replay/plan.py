@@ -8,16 +8,38 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from schemas.records import Rollout
-from streams.logs import LogSource, Range, RangeError
+from schemas.records import Rollout, Rules
+from streams.embedded import read_standing
+from streams.join import Commit, JoinRules, LogPart, RuleEra
+from streams.logs import ArchiveSource, LogSource, Range, RangeError
 from streams.parameters import in_force, overruled
 from streams.replay.compare import published
-from streams.replay.eras import LoggedEras, eras_of
 from streams.settings import EVENTS, Bucket, Settings
 
 
 class ReplayError(ValueError):
     """A replay that cannot be done as asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEras:
+    """The rules that the events of each partition were judged by, in order; none where the settings' hold for all."""
+
+    by_partition: Mapping[int, Sequence[Rules]] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> dict[str, bytes]:
+        """The rules by their hash."""
+        return {rules.hash: rules.rules for eras in self.by_partition.values() for rules in eras}
+
+    def begin(self, partition: int, *, impressions: int, clicks: int) -> Commit:
+        """Return where a join of one partition begins that knows the eras ahead of it."""
+        eras = self.by_partition.get(partition, ())
+        return Commit(
+            LogPart.beginning(impressions, [RuleEra(era.impressions_from, era.hash) for era in eras]),
+            LogPart.beginning(clicks, [RuleEra(era.clicks_from, era.hash) for era in eras]),
+            impressions,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +60,10 @@ class ReplayPlan:
     def asked(self) -> str:
         """Name of what was asked for: the same while the logs grow."""
         settings = self.settings
-        rules = [[b.name, b.dim, b.positions, b.context_scale, b.reward_scale] for b in settings.buckets.values()]
+        rules = [
+            [bucket.name, bucket.dim, bucket.positions, bucket.context_scale, bucket.reward_scale]
+            for bucket in settings.buckets.values()
+        ]
         learn = {name: [bucket.epoch, bucket.model().settings()] for name, bucket in self.buckets.items()}
         within = [sorted(self.ranges), list(self.within.start), list(self.within.stop)]
         times = [settings.wait_s, settings.lateness_s, settings.future_s, self.finish]
@@ -47,13 +72,14 @@ class ReplayPlan:
     @property
     def fingerprint(self) -> str:
         """Name of the plan: the same for the same outcome."""
-        ranges = [[*place, *bounds] for place, bounds in sorted(self.ranges.items())]
+        ranges = [[*log, *bounds] for log, bounds in sorted(self.ranges.items())]
         # A partition of which no event is left to judge has no eras here; more of them may come after the range's end.
         eras = [
-            [number, *era]
-            for number, of in sorted(self.eras.starts.items())
+            [number, era.impressions_from, era.clicks_from, era.hash]
+            for number, of in sorted(self.eras.by_partition.items())
             for era in of
-            if era[0] < self.ranges["impressions", number][1] or era[1] < self.ranges["clicks", number][1]
+            if era.impressions_from < self.ranges["impressions", number][1]
+            or era.clicks_from < self.ranges["clicks", number][1]
         ]
         return sha256(json.dumps([self.asked, ranges, *([eras] if eras else [])]).encode()).hexdigest()
 
@@ -136,6 +162,23 @@ def plan_of(
     return plan, notes
 
 
+def eras_of(source: LogSource, settings: Settings, notes: list[str]) -> LoggedEras:
+    """Return by which rules the events of a source were judged live, if the settings still ask for the last of them.
+
+    With other settings a replay asks what would have been: then all events are judged by them.
+    """
+    topic_id, eras = source.topic_id("impressions"), dict[int, dict[tuple[int, int], Rules]]()
+    standing = read_standing(source.archive) if isinstance(source, ArchiveSource) else None
+    for rules in (*(standing.rules if standing is not None else ()), *published(source, Rules)):
+        if rules.topic_id in ("", topic_id):
+            eras.setdefault(rules.partition, {})[rules.impressions_from, rules.clicks_from] = rules
+    ordered = {number: [by_start[start] for start in sorted(by_start)] for number, by_start in eras.items()}
+    if any(rules[-1].hash != JoinRules.of(settings).hash for rules in ordered.values()):
+        notes.append("these settings judge events by other rules than the join did last: they hold for all events here")
+        return LoggedEras()
+    return LoggedEras(ordered)
+
+
 def deployed(source: LogSource, settings: Settings) -> tuple[Settings, list[str]]:
     """Return the settings with what was rolled out where the logs come from, and what should be said about it."""
     rollouts = rollouts_on(source)
@@ -146,9 +189,8 @@ def deployed(source: LogSource, settings: Settings) -> tuple[Settings, list[str]
 
 def rollouts_on(source: LogSource) -> dict[str, Rollout]:
     """Return the newest rollout of each bucket on a source's parameters topic; none when it has no such topic."""
-    found: dict[str, Rollout] = {}
+    newest: dict[str, Rollout] = {}
     for rollout in published(source, Rollout):
-        known = found.get(rollout.bucket)
-        if known is None or known.epoch <= rollout.epoch:
-            found[rollout.bucket] = rollout
-    return found
+        if rollout.epoch >= newest.setdefault(rollout.bucket, rollout).epoch:
+            newest[rollout.bucket] = rollout
+    return newest

@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learner.bandits import Ranking
-from learner.evaluate import Estimate, LoggedLists, Policy, ubm_ips
-
-NOTHING = -1  # the item of a position beyond a list's end
+from learner.evaluate import BEYOND_END, Estimate, LoggedLists, Policy, ubm_ips
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +69,9 @@ def effect_of(serving: Ranking, new: Ranking, shown: ShownLists, *, examination:
 
 def _orders(model: Ranking, shown: ShownLists) -> NDArray[np.int64]:
     """Return the items of each list in the order in which a model would show them."""
-    found = np.full_like(shown.items, NOTHING)
+    orders = np.full_like(shown.items, BEYOND_END)
     for number, items in enumerate(shown.items):
-        size = int((items != NOTHING).sum())
+        size = int((items != BEYOND_END).sum())
         x = np.empty((0, 0), np.float32) if shown.contexts is None else shown.contexts[number, :size]
-        found[number, :size] = items[:size][model.rank(x, size=size, items=shown.ids[items[:size]])]
-    return found
+        orders[number, :size] = items[:size][model.rank(x, size=size, items=shown.ids[items[:size]])]
+    return orders

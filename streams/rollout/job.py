@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -42,14 +41,14 @@ def serving_of(settings: Settings, name: str) -> Serving:
     """Return a bucket as it serves now."""
     if name not in settings.buckets:
         raise RolloutError(f"no bucket {name!r} in the settings; there: {', '.join(settings.buckets) or 'none'}")
-    with closing(KafkaParameters(settings)) as place:
-        place.catch_up()
-        snapshot = place.snapshots.get(name)
+    with closing(KafkaParameters(settings)) as store:
+        store.catch_up()
+        snapshot = store.snapshots.get(name)
         if snapshot is None:
             raise SnapshotMissing(
-                f"no model under {place.where(name)}: a bucket that serves nobody needs no rollout; change glimpse.toml"
+                f"no model under {store.where(name)}: a bucket that serves nobody needs no rollout; change glimpse.toml"
             )
-        return Serving(settings.buckets[name], snapshot, place.rollouts.get(name), place.candidates.get(name))
+        return Serving(settings.buckets[name], snapshot, store.rollouts.get(name), store.candidates.get(name))
 
 
 def check_log(settings: Settings, plan: RolloutPlan, *, truncated: bool) -> list[str]:
@@ -81,13 +80,13 @@ def relearn(
         model = replay(work, say=say).models[name]
         shown = newest_lists(logs, changed, name)
     taken = take_snapshot(model, bucket, samples_offset=0, topic_id="", partition=0, published_at_ms=0)
-    examination, whose = None, ""
-    for one, words in ((plan.after, "the new table"), (plan.before, "the table that serves")):
-        if examination is None and one is not None and one.examination is not None and one.examination.ndim == 2:
-            examination, whose = one.examination, words
-    if examination is None:
+    tables = [(plan.after.examination, "the new table")]
+    tables += [(plan.before.examination, "the table that serves")] if plan.before is not None else []
+    known = [(table, whose) for table, whose in tables if table is not None and table.ndim == 2]
+    if not known:
         fitted = UBM().fit(shown.items, shown.rewards, sizes=(shown.items >= 0).sum(axis=1))
-        examination, whose = fitted.examination, "a table fitted to these lists"
+        known = [(fitted.examination, "a table fitted to these lists")]
+    examination, whose = known[0]
     try:
         effect = effect_of(frozen_model(plan.serving), frozen_model(taken), shown, examination=examination)
     except ArithmeticError as error:  # more was taken back than learned
@@ -97,10 +96,10 @@ def relearn(
 
 def newest_lists(logs: LogSource, settings: Settings, name: str) -> ShownLists:
     """Return the newest lists of a bucket, as they ended up."""
-    found, _ = read_own_logs(logs, settings, ListChoice(buckets=(name,), truncated=True))
+    columns, _ = read_own_logs(logs, settings, ListChoice(buckets=(name,), truncated=True))
     newest = slice(-MOST_LISTS, None)
-    contexts = None if found.contexts is None else found.contexts[newest]
-    return ShownLists(np.array(found.item_ids), found.items[newest], found.clicks[newest], contexts)
+    contexts = None if columns.contexts is None else columns.contexts[newest]
+    return ShownLists(np.array(columns.item_ids), columns.items[newest], columns.clicks[newest], contexts)
 
 
 def write(settings: Settings, record: Rollout) -> None:
@@ -111,8 +110,3 @@ def write(settings: Settings, record: Rollout) -> None:
             await_sent([writer.send(topic, encode(record), f"{ROLLOUT}{record.bucket}".encode())])
     except KafkaError as error:
         raise SourceAway(f"cannot write to {topic} on Kafka at {settings.kafka}: {error}") from error
-
-
-def now_ms() -> int:
-    """Return the wall time in milliseconds."""
-    return round(time.time() * 1000)

@@ -43,9 +43,8 @@ class Serving:
     @property
     def next_epoch(self) -> int:
         """The lowest epoch that nobody has used."""
-        known = [self.bucket.epoch, self.snapshot.epoch]
-        known += [one.epoch for one in (self.rollout, self.candidate) if one is not None]
-        return max(known) + 1
+        used = (self.bucket, self.snapshot, self.rollout, self.candidate)
+        return max(holder.epoch for holder in used if holder is not None) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,8 @@ class RolloutPlan:
     def changes(self) -> list[tuple[str, str, str]]:
         """Return what changes: its name, what serves and what would, as people read them."""
         ours, theirs = (_told(bucket) for bucket in (self.before, self.after))
-        return [(_NAMES.get(name, name), ours[name], theirs[name]) for name in theirs if ours[name] != theirs[name]]
+        pairs = [(name, ours.get(name, "none"), new) for name, new in theirs.items()]
+        return [(_NAMES.get(name, name), old, new) for name, old, new in pairs if old != new]
 
     def record(self, *, truncated: bool, now_ms: int) -> Rollout:
         """Return the record that puts the plan in force."""
@@ -68,10 +68,9 @@ class RolloutPlan:
 
 def onward(now: Serving, changes: Mapping[str, Any]) -> RolloutPlan:
     """Return the plan that changes what is in force; without ``changes``, to what the settings say."""
-    if changes:
-        after = replace(now.wanted, **changes, epoch=now.next_epoch)
-    else:
-        after = replace(now.bucket, epoch=now.next_epoch)
+    base = now.wanted if changes else now.bucket
+    options = base.options if changes.get("algorithm", base.algorithm) == base.algorithm else {}
+    after = replace(base, **{"options": options, **changes}, epoch=now.next_epoch)
     return _checked(now, after, "name what to change: --examination, --alpha, --ridge or --algorithm")
 
 
@@ -101,13 +100,14 @@ def _checked(now: Serving, after: Bucket, advice: str) -> RolloutPlan:
 def _told(bucket: Bucket | None) -> dict[str, str]:
     if bucket is None:
         return dict.fromkeys(CHANGEABLE, "not known")
-    found = bucket.model().settings()
-    table = bucket.examination if found.get("examination") else None
+    model_settings = bucket.model().settings()
+    table = bucket.examination if model_settings.get("examination") else None
     told: dict[str, str] = {"algorithm": bucket.algorithm}
     for name, rule in (("alpha", "by the theorem"), ("ridge", "by the paper's rule"), ("beta", "by the paper's rule")):
-        given, resolved = getattr(bucket, name), found.get(name)
+        given, resolved = getattr(bucket, name), model_settings.get(name)
         told[name] = f"{given:g}" if isinstance(given, (int, float)) else given or rule
         if name != "alpha" and not isinstance(given, (int, float)) and resolved is not None:
             told[name] += f", {resolved:g}"
+    told |= {name: f"{value:g}" for name, value in bucket.options.items()}
     told["examination"] = "none" if table is None else f"sha256 {table_hash(table)[:12]}…"
     return told

@@ -1,20 +1,26 @@
 """What a command is told: glimpse.toml and the environment, checked once into Settings and its Buckets."""
 
-from streams.settings.bucket import Bucket
+from streams.settings.bucket import (
+    MAX_DIM,
+    Bucket,
+    ExaminationError,
+    SplitSettings,
+    read_examination,
+    write_examination,
+)
 from streams.settings.checks import SettingsError, without_logins
-from streams.settings.examination import ExaminationError, read_examination, write_examination
-from streams.settings.load import UP_FOLDER, load, write_running
-from streams.settings.settings import Settings
-from streams.settings.sources import read_secret
-from streams.settings.split import SplitSettings
-from streams.settings.topics import EVENTS, TOPICS, Topics
+from streams.settings.load import UP_FOLDER, load, read_secret, write_running
+from streams.settings.log_pair import EVENTS, LogPair
+from streams.settings.settings import TOPICS, Settings, Topics
 
 __all__ = [
     "EVENTS",
+    "MAX_DIM",
     "TOPICS",
     "UP_FOLDER",
     "Bucket",
     "ExaminationError",
+    "LogPair",
     "Settings",
     "SettingsError",
     "SplitSettings",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -112,6 +112,13 @@ def check_file(key: str, value: str | None) -> None:
     """Refuse a file that is not there."""
     if value is not None and not Path(value).is_file():
         raise SettingsError(key, value, "there is no such file")
+
+
+def check_keys(at: str, values: Mapping[str, object], known: Collection[str]) -> None:
+    """Refuse a key that does not exist; a value that may be a secret comes as HIDDEN."""
+    for key, value in values.items():
+        if key not in known:
+            raise SettingsError(at + key, value, f"no such key{did_you_mean(key, known)}")
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""All settings of a deployment, checked; read once, at the start of a command."""
+"""All settings of a deployment, checked, and the names of its topics; read once, at the start of a command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from streams.settings.bucket import Bucket
+from streams.settings.bucket import Bucket, SplitSettings
 from streams.settings.checks import (
     SettingsError,
     check_choice,
@@ -18,13 +18,10 @@ from streams.settings.checks import (
     check_redis_url,
     check_servers,
 )
-from streams.settings.sources import PATHS
-from streams.settings.split import SplitSettings
+from streams.settings.log_pair import EVENTS, LogPair
 
-SECURITY = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-TIMESTAMPS = ("LogAppendTime", "CreateTime")
-CLIENTS = ("auto", "kafka-python", "confluent")
+TOPICS = (*EVENTS, "samples", "parameters", "dead-letters", "late-clicks")
+PATHS = ("kafka_ca", "kafka_cert", "kafka_key", "redis_ca", "redis_cert", "redis_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +32,7 @@ class Settings:
     redis: str | None = None  # redis://host:port/db, rediss:// for TLS
     buckets: Mapping[str, Bucket] = field(default_factory=dict)
     split: SplitSettings = field(default_factory=SplitSettings)
+    registry: Mapping[int, str] = field(default_factory=dict)  # id -> "impressions", "clicks" or the path of an .avsc
     wait_s: float = 600.0  # a list closes so long after it was shown
     lateness_s: float = 600.0  # and takes corrections so much longer
     future_s: float = 300.0  # an event may be dated so far after its record
@@ -77,12 +75,12 @@ class Settings:
         check_number("publish_every_s", self.publish_every_s, least=0.01, most=3600)
         check_count("partitions", self.partitions, least=1, most=1000)
         check_name("topic_prefix", self.topic_prefix, least=0)
-        check_choice("timestamps", self.timestamps, TIMESTAMPS)
+        check_choice("timestamps", self.timestamps, ("LogAppendTime", "CreateTime"))
         check_count("replication", self.replication, least=1, most=100)
         check_count("min_insync", self.min_insync, least=1, most=self.replication)
         check_count("web_port", self.web_port, least=0, most=65535)
         check_count("join_web_port", self.join_web_port, least=0, most=65535)
-        check_choice("kafka_client", self.kafka_client, CLIENTS)
+        check_choice("kafka_client", self.kafka_client, ("auto", "kafka-python", "confluent"))
         if self.group_instance_id is not None:
             check_name("group_instance_id", self.group_instance_id, least=1)
         for name, bucket in self.buckets.items():
@@ -90,21 +88,24 @@ class Settings:
                 raise SettingsError(f"buckets.{name}", bucket.name, f"must be a bucket called {name}")
             bucket.check_host(self.buckets)
         self.split.check_buckets(self.buckets)
+        for number, schema in self.registry.items():
+            check_count("registry", number, least=0, most=(1 << 31) - 1)
+            if schema not in EVENTS:
+                check_file(f"registry.{number}", schema)
         for key in PATHS:
             check_file(key, getattr(self, key))
         self._check_kafka_security()
         self._check_redis_security()
 
     def _check_kafka_security(self) -> None:
-        check_choice("kafka_security", self.kafka_security, SECURITY)
-        check_choice("kafka_sasl", self.kafka_sasl, SASL)
+        check_choice("kafka_security", self.kafka_security, ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
+        check_choice("kafka_sasl", self.kafka_sasl, ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"))
         if "SASL" in self.kafka_security:
+            needs = f"{self.kafka_security} needs"
             if not self.kafka_username:
-                raise SettingsError("kafka_username", self.kafka_username, f"{self.kafka_security} needs one")
+                raise SettingsError("kafka_username", self.kafka_username, f"{needs} one")
             if not self.kafka_password:
-                raise SettingsError(
-                    "kafka_password", None, f"{self.kafka_security} needs GLIMPSE_KAFKA_PASSWORD or …_FILE"
-                )
+                raise SettingsError("kafka_password", None, f"{needs} GLIMPSE_KAFKA_PASSWORD or …_FILE")
         elif self.kafka_username or self.kafka_password:
             raise SettingsError("kafka_security", self.kafka_security, "must be SASL_SSL or SASL_PLAINTEXT to log in")
         if "SSL" in self.kafka_security:
@@ -132,21 +133,17 @@ class Settings:
             return client
         client["security_protocol"] = self.kafka_security
         if "SASL" in self.kafka_security:
-            client["sasl_mechanism"] = self.kafka_sasl
-            client["sasl_plain_username"] = self.kafka_username
-            client["sasl_plain_password"] = self.kafka_password
+            login = {"sasl_plain_username": self.kafka_username, "sasl_plain_password": self.kafka_password}
+            client |= {"sasl_mechanism": self.kafka_sasl} | login
         if "SSL" in self.kafka_security:
             try:
-                client["ssl_context"] = ssl.create_default_context(cafile=self.kafka_ca)
+                client["ssl_context"] = context = ssl.create_default_context(cafile=self.kafka_ca)
                 if self.kafka_cert:
-                    client["ssl_context"].load_cert_chain(
-                        self.kafka_cert, self.kafka_key, self.kafka_key_password or ""
-                    )
+                    context.load_cert_chain(self.kafka_cert, self.kafka_key, self.kafka_key_password or "")
             except ssl.SSLError as error:
-                key, file = ("kafka_cert", self.kafka_cert) if "ssl_context" in client else ("kafka_ca", self.kafka_ca)
-                raise SettingsError(
-                    key, file, f"is not usable as a PEM certificate: {error.reason or error}"
-                ) from error
+                key = "kafka_cert" if "ssl_context" in client else "kafka_ca"
+                why = f"is not usable as a PEM certificate: {error.reason or error}"
+                raise SettingsError(key, getattr(self, key), why) from error
         return client
 
     def redis_client(self) -> dict[str, Any]:
@@ -159,3 +156,30 @@ class Settings:
             "ssl_keyfile": self.redis_key,
         }
         return {key: value for key, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The names of all topics in one deployment."""
+
+    impressions: str
+    clicks: str
+    samples: str
+    parameters: str
+    dead_letters: str
+    late_clicks: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Topics:
+        """Return the names that ``settings`` gives to the topics."""
+        return cls(*(settings.topic_prefix + name for name in TOPICS))
+
+    @property
+    def events(self) -> LogPair[str]:
+        """The two that services write."""
+        return LogPair(self.impressions, self.clicks)
+
+    @property
+    def of_jobs(self) -> tuple[str, str, str, str]:
+        """Those that the stream jobs write."""
+        return self.samples, self.parameters, self.dead_letters, self.late_clicks

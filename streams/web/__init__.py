@@ -1,9 +1,7 @@
 """What answers over HTTP: one server, who may see it, health pages and metrics."""
 
-from streams.web.access import Access, is_loopback
-from streams.web.health import STUCK_S, Health, StuckCheck, verdict
-from streams.web.metrics import CONTENT_TYPE, SECONDS, BulkHistogram, text_of
-from streams.web.server import WebError, WebServer
+from streams.web.health import CONTENT_TYPE, SECONDS, STUCK_S, BulkHistogram, Health, StuckCheck, text_of, verdict
+from streams.web.server import Access, WebError, WebServer, is_loopback
 
 __all__ = [
     "CONTENT_TYPE",

@@ -9,8 +9,6 @@ from typing import Any
 
 from aiohttp import web
 
-from streams.web.access import HEADERS
-
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 128
@@ -27,6 +25,16 @@ LIMITS: dict[str, Any] = {
     "max_headers": 64,
     "max_line_size": 8190,
 }
+# Nothing from anywhere else, nothing inline: text of a record that finds its way into the page cannot act there.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -37,7 +45,7 @@ class Connections(web.Server):
     So clients that hold theirs open keep nobody out: a new one asks at once, and is answered before it is the oldest.
     """
 
-    def __init__(self, answer: Answer, *, body_bytes: int, most: int = MOST_CONNECTIONS) -> None:
+    def __init__(self, answer: Answer, *, body_bytes: int, most: int) -> None:
         super().__init__(answer, request_factory=self._request, handler_cancellation=True)
         self.body_bytes, self.most = body_bytes, most
         self.oldest_first: dict[Connection, None] = {}
@@ -60,13 +68,13 @@ class Connections(web.Server):
 class Connection(web.RequestHandler):
     """The connection of one client, cut when a step takes too long, or when more is said than a request may hold."""
 
-    __slots__ = ("_all", "_heard", "_heard_at", "_refused", "_timer", "_wire", "is_stream")
+    __slots__ = ("_all", "_heard", "_timer", "_wire", "heard_at", "is_stream", "refused")
 
     def __init__(self, server: Connections, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop=loop, **LIMITS)
         self._all, self._heard, self.is_stream = server, 0, False
-        self._heard_at: float | None = None  # when what is not answered yet began
-        self._refused = False
+        self.refused = False  # the rest of a body is heard and not kept, for an answer that ends the connection
+        self.heard_at: float | None = None  # when what is not answered yet began
         self._wire: asyncio.BaseTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -85,26 +93,13 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Hear the client, up to what one request may hold; that bounds what waits behind a request, too."""
-        if self._heard_at is None:
-            self._heard_at = asyncio.get_running_loop().time()
+        if self.heard_at is None:
+            self.heard_at = asyncio.get_running_loop().time()
         self._heard += len(data)
-        if self._heard > (REFUSED_BYTES if self._refused else HEAD_BYTES + self._all.body_bytes):
+        if self._heard > (REFUSED_BYTES if self.refused else HEAD_BYTES + self._all.body_bytes):
             self.cut()
-        elif not self._refused:
+        elif not self.refused:
             super().data_received(data)
-
-    def refuse_body(self) -> None:
-        """Hear the rest of what is said without keeping it, for an answer that ends the connection."""
-        self._refused = True
-
-    @property
-    def waited_s(self) -> float:
-        """How long ago the request began to be heard that is being answered."""
-        return 0.0 if self._heard_at is None else asyncio.get_running_loop().time() - self._heard_at
-
-    def end(self) -> None:
-        """Note that a request was answered."""
-        self._heard_at = None
 
     def begin(self) -> None:
         """Note that a request was heard."""
@@ -127,11 +122,7 @@ class Connection(web.RequestHandler):
             self._wire.abort()
 
     def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Answer what is no request, and what a page failed at, in plain text."""
         log.log(logging.ERROR if status == 500 else logging.DEBUG, "no answer to %s", request.path, exc_info=exc)
@@ -143,13 +134,9 @@ class Connection(web.RequestHandler):
 
 
 class PageRequest(web.BaseRequest):
-    """A request whose answer is dressed."""
+    """A request whose answer names no software, and forbids the browser what no page of ours needs."""
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
-        await dress(self, response)
-
-
-async def dress(request: web.BaseRequest, response: web.StreamResponse) -> None:
-    """Let an answer name no software, and forbid the browser what no page of ours needs."""
-    del response.headers["Server"]
-    response.headers.update(HEADERS)
+        # aiohttp 3.14.5 adds a Server header, and has no public hook for the headers of a server without an app.
+        del response.headers["Server"]
+        response.headers.update(HEADERS)

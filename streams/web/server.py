@@ -1,15 +1,19 @@
-"""One HTTP server for every page, on an event loop and a thread of its own."""
+"""One HTTP server for every page, on an event loop and a thread of its own, and who may see a page."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import ipaddress
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
 from socket import AF_INET, AF_INET6, create_server
 from threading import Event, Thread
-from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -58,8 +62,9 @@ class WebServer(ABC):
         return f"http://{host}:{self.port}"
 
     def waited_s(self, request: web.BaseRequest) -> float:
-        """Return how long ago a request began to be heard, the time included that it waited for others."""
-        return connection_of(request).waited_s
+        """Return how long ago a request began to be heard, including the time that it waited for others."""
+        heard_at = connection_of(request).heard_at
+        return 0.0 if heard_at is None else asyncio.get_running_loop().time() - heard_at
 
     async def stream(self, request: web.BaseRequest, messages: AsyncIterator[str]) -> web.StreamResponse:
         """Send server-sent events as they come, until the client is gone or the server stops."""
@@ -83,16 +88,17 @@ class WebServer(ABC):
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        connection_of(request).begin()
+        connection = connection_of(request)
+        connection.begin()
         if request.method not in self.methods:
             raise web.HTTPMethodNotAllowed(request.method, self.methods, text=f"use {' or '.join(self.methods)}\n")
         if (request.content_length or 0) > self.body_bytes:
-            connection_of(request).refuse_body()
+            connection.refused = True
             raise web.HTTPRequestEntityTooLarge(self.body_bytes, request.content_length or 0)
         try:
             return await self.page(request)
         finally:
-            connection_of(request).end()
+            connection.heard_at = None
 
     def _run(self) -> None:
         try:
@@ -132,9 +138,7 @@ class WebServer(ABC):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
@@ -142,3 +146,52 @@ def connection_of(request: web.BaseRequest) -> Connection:
     """Return the connection that a request came on."""
     assert isinstance(request.protocol, Connection)
     return request.protocol
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server that is bound to ``host``.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rule of one server: on loopback by its own name only, elsewhere with the token only, as cookie or bearer.
+
+    A page of a stranger could point its name at 127.0.0.1; its requests then carry that name as their host.
+    """
+
+    host: str
+    port: int
+    token: str | None
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name; cookies do not tell ports apart."""
+        return f"glimpse-{self.port}"
+
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request with these headers may be answered."""
+        if self.token is None:
+            try:
+                return is_loopback(urlsplit(f"//{headers.get('Host', '')}").hostname or "")
+            except ValueError:  # as of "[::1"
+                return False
+        scheme, _, said = headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self.matches(said.strip())
+        try:
+            cookies = SimpleCookie(headers.get("Cookie", ""))
+        except CookieError:
+            return False
+        return self.cookie in cookies and self.matches(cookies[self.cookie].value)
+
+    def matches(self, token: str) -> bool:
+        """Return whether ``token`` is the right one, in a time that does not tell how much of it is."""
+        return self.token is not None and hmac.compare_digest(token.encode(), self.token.encode())

@@ -17,7 +17,7 @@ from schemas.codec import encode
 from schemas.known import SCHEMAS
 from schemas.records import Impression
 from streams.logs import Archive, LogBlock, LogRecord, LogWriter
-from streams.logs.compression import CODECS, default_codec
+from streams.logs.segment import CODECS, default_codec
 
 K, DIM, BLOCK = 12, 10, 3_000
 NOW = 1_731_700_000_000
@@ -67,7 +67,7 @@ def ours(folder: Path, codec: str, records: list[LogRecord]) -> None:
 
 
 def plain(path: Path, codec: str, shown: list[Impression]) -> None:
-    rows = [{name: getattr(one, name) for name in one.__slots__} for one in shown]
+    rows = [{name: getattr(one, name) for name in one.__struct_fields__} for one in shown]
 
     def write() -> None:
         with path.open("wb") as file:

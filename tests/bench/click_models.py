@@ -20,9 +20,14 @@ from learner.click_models.em import Cells, maximise
 from learner.click_models.ids import Pairs
 from learner.click_models.log import ClickLog, read_log
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from single_rows import single_rows  # noqa: E402
+
 ITERATIONS = 50
 LOOPED = 1500  # lists that the plain loop gets: it needs no more to be measured
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+SHARED = ROOT.parent / "shared" / "data"
 
 
 def yandex() -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
@@ -78,19 +83,20 @@ def plain_loop(pair: list[list[int]], clicks: list[list[int]], pairs: int, itera
     return exam
 
 
-def ubm_cells(log: ClickLog, *, collapse: bool) -> Cells:
-    """Return what EM iterates over, with and without making one of equal rows."""
+def ubm_cells(log: ClickLog) -> Cells:
+    """Return what EM iterates over."""
     rank = np.arange(log.positions)
     cell = rank * (rank + 1) // 2 + previous_click(log.clicks)
     pairs, pair = Pairs.met_in(log.items, log.queries, log.sizes)
     cells = log.positions * (log.positions + 1) // 2
-    return Cells.of(pair, cell.reshape(-1), log.clicks.reshape(-1), pairs=len(pairs), cells=cells, collapse=collapse)
+    return Cells.of(pair, cell.reshape(-1), log.clicks.reshape(-1), pairs=len(pairs), cells=cells)
 
 
 def main() -> None:
     name, items, clicks, queries = yandex()
     log = read_log(items, clicks, queries)
-    single, collapsed = ubm_cells(log, collapse=False), ubm_cells(log, collapse=True)
+    collapsed = ubm_cells(log)
+    single = single_rows(collapsed)
     print(f"{name}_lists {len(log)} lists")
     print(f"{name}_rows_without_click {len(single.count)} rows")
     print(f"{name}_rows_without_click_collapsed {len(collapsed.count)} rows")

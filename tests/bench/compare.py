@@ -16,6 +16,7 @@ from schemas.codec import encode
 from schemas.records import SampleBatch
 from streams.compare import CompareChoice, compare
 from streams.compare.job import SampleFollower
+from streams.events import EventReader
 from streams.logs import Archive, ArchiveSource, LogBlock, LogRecord, LogWriter
 
 POSITIONS, DIM, A_BATCH, START_MS = 10, 10, 300, 1_700_000_000_000
@@ -67,7 +68,7 @@ def main() -> None:
     lists = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     if len(sys.argv) == 3:
         begun = time.process_time()
-        follower = SampleFollower(ArchiveSource(Archive(sys.argv[2])))
+        follower = SampleFollower(ArchiveSource(Archive(sys.argv[2])), EventReader())
         follower.read()
         read = time.process_time()
         found = compare(follower.sums, follower.losses, CompareChoice(shares={"old": 1, "new": 1}))

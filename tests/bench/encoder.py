@@ -6,12 +6,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from learner.bandits import UbmLinUcb
-from learner.experiments.arena import compete
+from learner.experiments.arena import Visits, batches, compete
 from learner.experiments.policies import ALPHAS, Ucb
 from learner.experiments.shop import USER_COLUMNS, Taste, shop_table, visits
 from learner.experiments.taobao import encoded, shop_of
-from learner.experiments.visits import Visits, batches
-from streams.offline.encoder_training import train
+from streams.offline import train_encoder
 
 SIZE, ROUNDS, SEEDS = 6, 20_000, 5
 
@@ -20,7 +19,8 @@ def kept(encoder, shop, seed):
     """Return CTR_sum with codes over CTR_sum with all 56 features, each with its best α of the same seven."""
     taste = Taste.random(np.random.default_rng([seed, 0]))
     record = visits(shop, taste, np.random.default_rng([seed, 1]), lists=ROUNDS)
-    raw = record.contexts(shop)
+    users = np.broadcast_to(record.user_features[:, None], (*record.items.shape, USER_COLUMNS))
+    raw = np.concatenate([users, shop.item_features[record.items]], axis=2)
     full = np.clip((raw - encoder.low) / (encoder.high - encoder.low), 0, 1) / np.sqrt(raw.shape[2])
     table, earned = shop_table()[:SIZE, :SIZE], []
     for contexts in (encoded(encoder, encoder.item_half(shop.item_features), record), full):
@@ -35,7 +35,7 @@ def main():
     shop = shop_of(40_000)
     contexts = shop.contexts(np.random.default_rng(1), 60_000)
     began, cpu = time.perf_counter(), time.process_time()
-    encoder = train(contexts, user_columns=USER_COLUMNS, seed=0)
+    encoder = train_encoder(contexts, user_columns=USER_COLUMNS, seed=0)
     print(f"encoder_training {time.perf_counter() - began:.1f} s")
     print(f"encoder_training_cpu {time.process_time() - cpu:.1f} s")
     print(f"encoder_file {len(encoder.to_bytes())} bytes")

@@ -9,7 +9,7 @@ import numpy as np
 
 from schemas.codec import decode, encode
 from schemas.records import Click, Impression
-from streams.events import Acceptance
+from streams.events import Acceptance, EventReader
 from streams.join import SessionJoin
 from streams.logs import LogRecord
 from streams.settings import Bucket
@@ -43,7 +43,9 @@ def logs(lists: int, *, rate: float = 20_000.0, seed: int = 1) -> tuple[list[Log
 def new_join(*, wait_ms: int = 10_000, lateness_ms: int = 10_000) -> SessionJoin:
     """Return a join of one bucket."""
     bucket = Bucket("a", dim=DIM, positions=POSITIONS)
-    return SessionJoin(Acceptance({"a": bucket}, future_ms=300_000), wait_ms=wait_ms, lateness_ms=lateness_ms)
+    return SessionJoin(
+        Acceptance({"a": bucket}, future_ms=300_000), wait_ms=wait_ms, lateness_ms=lateness_ms, reader=EventReader()
+    )
 
 
 def run(lists: int) -> None:

@@ -12,7 +12,7 @@ import psutil
 from schemas.codec import encode
 from schemas.records import Click, Impression
 from streams.broker import give_memory_back
-from streams.events import Acceptance
+from streams.events import Acceptance, EventReader
 from streams.join import Commit, SessionJoin
 from streams.logs import LogRecord
 from streams.settings import Bucket
@@ -54,7 +54,7 @@ def fill(join: SessionJoin, lists: int) -> float:
 
 def new_join(resume: Commit | None = None) -> SessionJoin:
     """Return a join with the default times."""
-    return SessionJoin(ACCEPT, wait_ms=600_000, lateness_ms=600_000, resume=resume)
+    return SessionJoin(ACCEPT, wait_ms=600_000, lateness_ms=600_000, resume=resume, reader=EventReader())
 
 
 def run(lists: int) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from schemas.codec import decode, encode
 from schemas.records import Click, Impression, SampleBatch
+from streams.events import EventReader
 from streams.learn import samples_of
 from streams.logs import Archive, LogBlock, LogRecord, LogWriter
 from streams.logs.job import open_source
@@ -73,7 +74,9 @@ def write_samples(archive: Archive) -> None:
 
     archive.add_topic("samples", partitions=1)
     writer = LogWriter(archive.log("samples", 0))
-    join = SessionJoin(Acceptance(SETTINGS.buckets, future_ms=300_000), wait_ms=600_000, lateness_ms=600_000)
+    join = SessionJoin(
+        Acceptance(SETTINGS.buckets, future_ms=300_000), wait_ms=600_000, lateness_ms=600_000, reader=EventReader()
+    )
     stops = {topic: archive.log(topic, 0).end for topic in ("impressions", "clicks")}
     for checkpoint in checkpoints(join, lambda topic, *bounds: archive.log(topic, 0).read(*bounds), stops, finish=True):
         if checkpoint.samples:

@@ -36,7 +36,7 @@ from streams.local.server import free_port  # noqa: E402
 from streams.parameters import DirectoryParameters, take_snapshot  # noqa: E402
 from streams.rank import read_catalogue  # noqa: E402
 from streams.rank.choice import choose  # noqa: E402
-from streams.rank.requests import rank_request  # noqa: E402
+from streams.rank.requests import RankRequest  # noqa: E402
 from streams.settings import Bucket, Settings  # noqa: E402
 
 ITEMS, K, CONNECTIONS, ROUNDS = 40_000, 12, 8, 3
@@ -77,7 +77,7 @@ def in_process(folder: Path) -> None:
         bucket = Bucket("main", dim=dim, positions=K, alpha=0.3)
         held = read_catalogue(write_npz(folder / f"{dim}.npz", items=ITEMS, columns=dim - 1))
         model, square = learned(bucket), np.random.default_rng(0).random((dim, dim))
-        request = rank_request({"user": "u"})
+        request = RankRequest("u")
         times: dict[str, list[float]] = {"product": [], "choose": []}
         for _ in range(500):
             began = time.perf_counter()

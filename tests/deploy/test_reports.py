@@ -15,6 +15,7 @@ from streams.advise.browsing import WindowFit
 from streams.advise.job import advice_metrics
 from streams.compare import CompareChoice, ListSums, LostClicks, compare
 from streams.compare.job import comparison_metrics
+from streams.events import EventReader
 from streams.settings import Bucket, Settings
 
 RULES = Path(__file__).parents[2] / "deploy" / "alerts.yml"
@@ -30,7 +31,7 @@ def test_every_expression_is_about_what_the_commands_write():
     sums = ListSums()
     for name in ("old", "new"):
         sums.add(traffic(name, lists=2_000, chance=0.2, seed=1))
-    found = comparison_metrics(compare(sums, LostClicks(), CompareChoice(control="old")))
+    found = comparison_metrics(compare(sums, LostClicks(reader=EventReader()), CompareChoice(control="old")))
     fit = WindowFit(10_000, {"table in force": 1.3, "fresh fit": 1.2}, "fresh fit", 0.1, 9.0)
     advice = Advice(
         "kafka",

@@ -13,7 +13,7 @@ from sample_batches import SampleWriter, hashes, learned
 
 from schemas.codec import decode, encode
 from streams.broker import partition_of
-from streams.join.job import worker
+from streams.join.job import owner
 from streams.parameters import ROLLOUT, rollout_of
 from streams.parameters.job import KafkaParameters
 from streams.settings import Bucket, Topics
@@ -23,7 +23,7 @@ from streams.settings import Bucket, Topics
 def test_the_join_refuses_that_partition_alone_until_it_can_be_read(
     new_broker, settings_for, caplog, monkeypatch, client
 ):
-    monkeypatch.setattr(worker, "REFUSED_S", 3.0)
+    monkeypatch.setattr(owner, "REFUSED_S", 3.0)
     caplog.set_level(logging.INFO)
     broker = new_broker()
     times = {"wait_s": 10.0, "lateness_s": 10.0, "future_s": 5.0}

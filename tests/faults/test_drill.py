@@ -9,10 +9,8 @@ import pytest
 import redis
 from kafka.admin import KafkaAdminClient
 
-from streams.drill.buckets import own_buckets
-from streams.drill.job.golden import Golden, Live
-from streams.drill.job.load import Load, draw_load
-from streams.drill.job.servers import servers_as_set
+from streams.drill.job.breakable import own_buckets, servers_as_set
+from streams.drill.job.load import Golden, Live, Load, draw_load
 from streams.settings import Settings
 
 

@@ -33,4 +33,4 @@ def test_a_worker_that_slept_beyond_its_session_is_fenced(learning):
     _, jobs, watch = learning()
     sleep_and_wake(jobs, watch, sleep_s=13)
     for worker in list(jobs.running):
-        assert jobs.terminate(worker, timeout_s=10) == 0
+        assert jobs.terminate(worker, timeout_s=30) == 0

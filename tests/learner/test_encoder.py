@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from learner.encoder import MAGIC, Encoder, EncoderError
 
@@ -148,9 +149,10 @@ def test_40000_candidates_are_encoded_for_a_user_in_under_10_ms():
     )
     items, user = model.item_half(random.normal(size=(40_000, 30))), random.normal(size=(1, 26))
     took = []
-    for _ in range(30):  # the best of many: other work on the machine must not decide
-        began = time.perf_counter()
-        codes = model.join(model.user_half(user), items)
-        took.append(time.perf_counter() - began)
+    with threadpool_limits(1):  # more threads would wait for each other next to other work
+        for _ in range(30):  # the best of many: other work on the machine must not decide
+            began = time.thread_time()
+            codes = model.join(model.user_half(user), items)
+            took.append(time.thread_time() - began)
     assert codes.values.shape == (40_000, 10)
     assert min(took) < 0.010

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from learner import C2Ucb
 from learner.exact import LIMB_BITS, ExactSums, state_sha256
 
 DIM = 2
@@ -42,12 +43,14 @@ def test_totals_beyond_63_bits_carry_exactly():
 
 
 def test_merging_carries_exactly():
-    sums = with_totals([2**62, 2**62, -(2**62)], [1, 2])
+    model, other = C2Ucb(DIM, positions=1), C2Ucb(DIM, positions=1)
+    model.restore({"rounds": np.array([3]), **with_totals([2**62, 2**62, -(2**62)], [1, 2]).state()})
     for _ in range(10):
-        other = with_totals(whole(sums, "gram"), whole(sums, "response"))
-        sums.merge(other)
-    assert whole(sums, "gram") == [2**72, 2**72, -(2**72)]
-    assert whole(sums, "response") == [2**10, 2**11]
+        other.restore(model.state())
+        model.merge(other)
+    assert whole(model, "gram") == [2**72, 2**72, -(2**72)]
+    assert whole(model, "response") == [2**10, 2**11]
+    assert model.rounds == 3 * 2**10
 
 
 def test_many_full_rows_are_exact():

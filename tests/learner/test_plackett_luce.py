@@ -4,9 +4,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from list_propensities import propensities
 
 from learner.evaluate import LoggedLists, Policy, ips
-from learner.plackett_luce import draw_list, propensities, random_of
+from learner.plackett_luce import draw_list, random_of
 from learner.simulate import Users
 
 SCORES = np.array([0.30, 0.12, 0.25, 0.05, 0.18])
@@ -25,8 +26,8 @@ def chance_by_hand(scores, rows, temperature):
 
 def test_chances_are_those_of_the_definition():
     for rows in permutations(range(5), 3):
-        found = propensities(SCORES, np.array(rows), temperature=0.1)
-        np.testing.assert_allclose(found, chance_by_hand(SCORES, rows, 0.1), rtol=1e-12)
+        drawn_with = propensities(SCORES, np.array(rows), temperature=0.1)
+        np.testing.assert_allclose(drawn_with, chance_by_hand(SCORES, rows, 0.1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("shortlist", CHOICES.values(), ids=CHOICES)

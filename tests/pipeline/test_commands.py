@@ -120,13 +120,13 @@ COMMANDS = {
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("commands", COMMANDS.values(), ids=COMMANDS)
-def test_an_unreachable_broker_is_one_line_within_15_s(start, tmp_path, commands):
+def test_an_unreachable_broker_is_one_line_within_40_s(start, tmp_path, commands):
     (tmp_path / "c.jsonl").write_text('{"item": 1, "context": [0, 0, 0, 0]}\n')
     nowhere = f"127.0.0.1:{free_port()}"
     started = time.monotonic()
     running = {words[0]: start(*words, kafka=nowhere) for words in commands}
     results = {name: ends(process) for name, process in running.items()}
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 40  # 6 s of waiting, and imports next to other work
     for name, result in results.items():
         assert nowhere in one_line(name, result)
 
@@ -134,7 +134,7 @@ def test_an_unreachable_broker_is_one_line_within_15_s(start, tmp_path, commands
 def test_missing_topics_are_one_line(start, kafka):
     running = {name: start(name, kafka=kafka, prefix="none-") for name in ("join", "learn")}
     for name, process in running.items():
-        line = one_line(name, ends(process, 15))
+        line = one_line(name, ends(process, 60))
         assert "none-" in line
         assert "glimpse topics" in line
 
@@ -145,9 +145,9 @@ def test_mismatched_partitions_are_one_line(start, kafka):
     admin.create_partitions({"odd-clicks": 3})
     admin.wait_for_topics(["odd-clicks"])
     admin.close()
-    line = one_line("join", ends(start("join", "--from", "earliest", kafka=kafka, prefix="odd-"), 15))
+    line = one_line("join", ends(start("join", "--from", "earliest", kafka=kafka, prefix="odd-"), 60))
     assert "odd-impressions has 2 partitions and odd-clicks has 3" in line
-    code, _, err = ends(start("topics", kafka=kafka, prefix="odd-"), 15)
+    code, _, err = ends(start("topics", kafka=kafka, prefix="odd-"), 60)
     assert code == 1
     assert "wrong: odd-impressions has 2 partitions" in err
 

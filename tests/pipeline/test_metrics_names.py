@@ -24,7 +24,7 @@ from streams.local.server import free_port
 from streams.parameters import SnapshotMissing
 from streams.parameters.job import KafkaParameters
 from streams.rank.job import Ranker
-from streams.rank.job.ranker import health_of
+from streams.rank.job.metrics import health_of
 from streams.settings import Bucket, Settings, Topics
 from streams.web import CONTENT_TYPE
 

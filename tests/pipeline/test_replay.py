@@ -128,8 +128,8 @@ def test_every_published_snapshot_is_rebuilt_bit_by_bit(live):
     assert len(versions) > 3
     for bucket, version in versions:
         done = rebuild(source, settings, Wanted(bucket, version))
-        assert done.found is not None
-        assert done.model.sha256() == done.found.sha256
+        assert done.published is not None
+        assert done.model.sha256() == done.published.sha256
     assert wanted == {
         bucket: rebuild(source, settings, Wanted(bucket, version)).model.sha256() for bucket, version in versions
     }, "the last of each is the newest"

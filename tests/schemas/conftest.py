@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from schemas.records import (
+    BucketStamp,
     Candidate,
     Click,
     DeadLetter,
@@ -83,7 +84,7 @@ st.register_type_strategy(
         Snapshot,
         *(NAME, NAME, INT, LONG, st.integers(0, 9).flatmap(lambda n: packed(8 * n)), LONG, INT, INT),
         *(REAL, REAL, REAL, st.none() | REAL, REAL, REAL),
-        *(NAME, NAME, NAME, INT, st.lists(state_arrays(), max_size=3), NAME, LONG, INT, INT),
+        *(NAME, NAME, NAME, INT, st.lists(state_arrays(), max_size=3), NAME, LONG, INT, INT, NAME),
     ),
 )
 st.register_type_strategy(JoinStart, st.builds(JoinStart, NAME, NAME, st.lists(LONG), st.lists(LONG)))
@@ -92,6 +93,8 @@ st.register_type_strategy(
     Rollout, st.builds(Rollout, NAME, INT, st.binary(max_size=100), st.binary(max_size=9), LONG, st.booleans())
 )
 st.register_type_strategy(Candidate, st.builds(Candidate, st.binary(max_size=100)))
-st.register_type_strategy(Progress, st.builds(Progress, NAME, INT, LONG, LONG))
+st.register_type_strategy(
+    Progress, st.builds(Progress, NAME, INT, LONG, LONG, st.lists(st.builds(BucketStamp, NAME, INT, LONG)), LONG)
+)
 maybe = st.none() | st.binary(max_size=100)
 st.register_type_strategy(DeadLetter, st.builds(DeadLetter, NAME, INT, LONG, LONG, maybe, maybe, NAME))

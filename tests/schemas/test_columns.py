@@ -1,9 +1,10 @@
 """Payloads read together: whatever they hold, what comes out is what reading them one by one gives."""
 
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from schemas.codec import SchemaError, decode, encode
 from schemas.event_columns import ClickColumns, ImpressionColumns, read_clicks, read_impressions
@@ -64,7 +65,11 @@ UNUSUAL = {
     ],
     Click: [Click("é", "s", 1, AT_MS), Click("i", "s", 64, AT_MS), Click("i", "s", -1, AT_MS), Click("i", "s", 1, 0)],
 }
-READERS = {Impression: (read_impressions, ImpressionColumns), Click: (read_clicks, ClickColumns)}
+HEADERS = {kind: encode(COMMON[kind][0])[:10] for kind in COMMON}
+READERS = {
+    Impression: (partial(read_impressions, header=HEADERS[Impression], end=b""), ImpressionColumns),
+    Click: (partial(read_clicks, header=HEADERS[Click]), ClickColumns),
+}
 
 
 def same(found, wanted):

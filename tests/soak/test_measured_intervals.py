@@ -9,7 +9,7 @@ from learner.experiments.coverage import REWARDS, ROWS, Coverage
 @pytest.mark.parametrize("reward", REWARDS)
 @pytest.mark.parametrize("lists", ROWS)
 def test_what_is_not_warned_of_is_covered(lists, reward):
-    for name, measured in Coverage.measured(lists, reward, 1000).found.items():
+    for name, measured in Coverage.measured(lists, reward, 1000).estimators.items():
         print(lists, reward, name, measured)
         quiet = round((1 - measured.warned) * measured.replications)
         if quiet >= 200:

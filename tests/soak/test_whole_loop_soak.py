@@ -6,7 +6,7 @@ from rich.console import Console
 from whole_loop import BUCKETS, check_everything_counted, whole_loop
 
 from streams.demo import Crowdedness, scores, table_of, write_curves
-from streams.demo.scores import columns
+from streams.demo.report import columns
 
 SECONDS = 600.0
 CONTEXTUAL = set(BUCKETS) - {"random", "pbm-ucb"}
@@ -21,7 +21,7 @@ def test_ten_minutes_with_six_buckets(settings_for, redis_url, tmp_path):
     found = scores(users.visits)
     Console(width=120).print(table_of(found))
     print(write_curves(tmp_path / "curves.html", users.visits))
-    clicks = {name: later[len(later) // 2 :] for name, later in columns(users.visits)[0].items()}
+    clicks = {name: later[len(later) // 2 :] for name, (later, _) in columns(users.visits).items()}
     error = {name: later.std() / np.sqrt(len(later)) for name, later in clicks.items()}
 
     def leads(name: str, other: str) -> bool:

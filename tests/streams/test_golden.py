@@ -15,7 +15,7 @@ import golden
 import pytest
 
 from schemas.codec import encode
-from streams.events import Acceptance
+from streams.events import Acceptance, EventReader
 from streams.join import SessionJoin
 from streams.learn import PartitionLearner, SamplesPartition
 
@@ -49,7 +49,9 @@ class Pipeline:
     def __init__(self) -> None:
         accept = Acceptance(golden.BUCKETS, future_ms=golden.FUTURE_MS)
         times = {"wait_ms": golden.WAIT_MS, "lateness_ms": golden.LATENESS_MS}
-        self.joins = [SessionJoin(accept, **times, partition=number) for number in range(golden.PARTITIONS)]
+        self.joins = [
+            SessionJoin(accept, **times, partition=number, reader=EventReader()) for number in range(golden.PARTITIONS)
+        ]
         self.learner = PartitionLearner(golden.BUCKETS, SamplesPartition("samples", "golden"))
         self.samples, self.refused, self.written = sha256(), [], 0
 

@@ -9,7 +9,7 @@ from poison import peak_mb
 from steady_load import resident_mb
 from traffic import traffic
 
-from streams.join.job.worker import IDLE_CHECK_S
+from streams.join.job.worker import MAINTAIN_EVERY_S
 
 WAIT_S = LATENESS_S = 20.0
 BYTES_A_LIST = 1_500  # in the join, beside
@@ -48,7 +48,7 @@ def burst(settings_for, folder, *, rate: int, burst_s: int) -> None:
             wait_until(caught_up, timeout_s=120, jobs=jobs)
             held.append({kind: resident_mb(worker) for kind, worker in workers.items()})
         wait_until(result.complete, timeout_s=60, jobs=jobs)
-        time.sleep(IDLE_CHECK_S + 2)  # it looks now and then
+        time.sleep(MAINTAIN_EVERY_S + 2)  # it looks now and then
         after = {kind: resident_mb(worker) for kind, worker in workers.items()}
         peak = {kind: peak_mb(worker.pid) for kind, worker in workers.items()}
     finally:

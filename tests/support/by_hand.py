@@ -12,11 +12,11 @@ from kafka.structs import OffsetAndMetadata
 
 from streams.broker import admin
 from streams.join import Commit
-from streams.join.log_part import LogPart, LogPosition
+from streams.join.commit import LogPart, LogPosition
 from streams.lag import Window
 from streams.lag.job import LagReader
 from streams.lag.report import PartitionLag
-from streams.settings import Topics
+from streams.settings import LogPair, Topics
 
 SHORT = Window(span_s=1.0, commits=4)
 
@@ -51,7 +51,7 @@ def join_commit(settings, *, position, place=None) -> None:
     names = Topics.of(settings)
     with admin(settings) as client:
         described = {topic["name"]: str(topic["topic_id"]) for topic in client.describe_topics([*astuple(names)[:2]])}
-    ids = described[names.impressions], described[names.clicks]
+    ids = LogPair(described[names.impressions], described[names.clicks])
     (offset, metadata), _ = Commit(
         LogPart(place or LogPosition(0, 0, 0), position, 0, []), LogPart.beginning(0)
     ).encode(ids)

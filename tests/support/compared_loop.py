@@ -6,6 +6,7 @@ from compared_lists import batch_of
 from learner import Samples, UbmLinUcb
 from learner.simulate import World, browsing_table
 from streams.compare import CompareChoice, ListSums, LostClicks, compare
+from streams.events import EventReader
 
 POSITIONS, DIM = 6, 6
 NAMES = ("lot", "lot-too", "ubm-linucb")
@@ -30,7 +31,9 @@ def play(seed, *, minutes=60, lists=40):
             if name == "ubm-linucb":
                 model.learn(Samples.from_clicks(shown, clicks))
     choice = CompareChoice(control="lot", shares=dict.fromkeys(NAMES, 1.0))
-    return compare(sums, LostClicks(), choice), {name: total / minutes / lists for name, total in earned.items()}
+    return compare(sums, LostClicks(reader=EventReader()), choice), {
+        name: total / minutes / lists for name, total in earned.items()
+    }
 
 
 def contradictions(found, truth):

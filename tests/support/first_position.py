@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from learner.evaluate.estimate import ASYMPTOTIC, Floats, Interval, spread
-from learner.evaluate.lists import NOTHING, LoggedLists
+from learner.evaluate.lists import BEYOND_END, LoggedLists
 from learner.evaluate.ubm import fitting_table
 from learner.evaluate.units import added, joint
 
@@ -60,7 +60,7 @@ def first_position_check(
     if train.positions < 2:
         raise ValueError("the lists have one position, so there is nothing to learn from below the first")
     below = train.items[:, 1:]
-    shown = below != NOTHING
+    shown = below != BEYOND_END
     seen = table[np.arange(1, train.positions), train.last_clicks[:, 1:]]
     contexts = np.concatenate([np.broadcast_to(train.contexts[:, None], below.shape)[shown], test.contexts])
     pair = joint(contexts, np.concatenate([below[shown], test.items[:, 0]]))

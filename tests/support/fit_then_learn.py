@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from learner.experiments.arena import compete
+from learner import Samples, UbmLinUcb
+from learner.bandits import Bandit
+from learner.experiments.arena import Visits, batches, compete
 from learner.experiments.day_one import DayOne, OldLog
 from learner.experiments.policies import Ucb
 from learner.experiments.shop import POSITIONS, Shop, Taste, shop_table, visits
 from learner.experiments.taobao import shop_of
-from learner.experiments.visits import Visits, batches, shuffled
 from learner.simulate import unit
 from streams.commands.main import cli
 from streams.settings import Bucket, read_examination
@@ -36,12 +37,20 @@ def fitted(items: NDArray, clicks: NDArray, folder: Path) -> NDArray:
 def day_one_lifts(seed: int, folder: Path, *, lists: int = 20_000) -> dict[str, float]:
     """Return what each table gains over C²UCB, learned from an old ranker's log."""
 
-    def tables(log: OldLog) -> dict[str, NDArray]:
-        return {"by glimpse fit": fitted(log.items, log.clicks, folder), "ones": np.tri(log.items.shape[1])}
+    class WithTables(DayOne):
+        """Day one with two learners more."""
 
-    found = DayOne(lists=lists).play(seed, tables=tables)
-    base = found["c2ucb"].ctr_sum
-    return {name: found[name].ctr_sum / base - 1 for name in ("ubm, w known", "by glimpse fit", "ones")}
+        def taught(self, log: OldLog, examination: NDArray, seed: int, *, wrong: bool) -> dict[str, Bandit]:
+            models = super().taught(log, examination, seed, wrong=wrong)
+            tables = {"by glimpse fit": fitted(log.items, log.clicks, folder), "ones": np.tri(log.items.shape[1])}
+            for name, table in tables.items():
+                models[name] = UbmLinUcb(log.contexts.shape[2], examination=table, alpha=0.0)
+                models[name].learn(Samples.from_clicks(log.contexts, log.clicks, log.items))
+            return models
+
+    served = WithTables(lists=lists).play(seed)
+    base = served["c2ucb"].ctr_sum
+    return {name: served[name].ctr_sum / base - 1 for name in ("ubm, w known", "by glimpse fit", "ones")}
 
 
 def shop_lift(seed: int, folder: Path, *, lists: int, rounds: int, items: int = 40_000) -> float:
@@ -72,4 +81,4 @@ def shoppers(shop: Shop, taste: Taste, random: np.random.Generator) -> Iterator[
         constant = np.ones((*record.items.shape, 1))
         mine = np.broadcast_to(users[:, None], (*record.items.shape, 2))
         contexts = np.concatenate([constant, shop.item_traits[record.items], mine], axis=2) / np.sqrt(3)
-        yield shuffled(Visits(record.items, contexts, gamma, gamma), random)
+        yield Visits(record.items, contexts, gamma, gamma).shuffled(random)

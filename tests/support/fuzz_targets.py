@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 from metarank_events import INTERACTION, RANKING
+from msgspec import structs
 
 from schemas.codec import SchemaError, decode, encode
-from schemas.json_text import parse_json
 from schemas.records import Click, DeadLetter, Impression, Progress, SampleBatch, Snapshot
+from streams.dashboard.job.feed import State
 from streams.dashboard.job.server import DashboardServer
-from streams.dashboard.job.state import State
-from streams.embedded import committed
+from streams.embedded import read_standing
 from streams.events import MetarankEvents, read_events
 from streams.join import BadCommit, Commit
 from streams.lag.commit_records import Committed, committed_of, group_partition_of, position_of
@@ -31,13 +31,11 @@ from streams.logs import Archive, ArchiveError, LogBlock, LogRecord
 from streams.logs.segment import Segment
 from streams.offline.logs import LogError, read_logs
 from streams.parameters import SnapshotCorrupt, frozen_model, take_snapshot
-from streams.parameters.newest import Newest
-from streams.parameters.snapshot import load_snapshot
-from streams.rank.candidates import CandidateError, read_candidates
+from streams.parameters.snapshot import Newest, load_snapshot
 from streams.rank.catalogue_file import catalogue_of
 from streams.rank.choice import choose
-from streams.rank.requests import rank_request
-from streams.settings import Bucket, ExaminationError, Settings, SettingsError, load, read_examination
+from streams.rank.requests import CandidateError, rank_request, read_candidates
+from streams.settings import Bucket, ExaminationError, LogPair, Settings, SettingsError, load, read_examination
 from streams.web import Health
 
 TABLE = np.tril(np.full((2, 2), 0.5))
@@ -122,10 +120,10 @@ def records() -> list[bytes]:
         *("b", 1, eight, b"\1\2", b"\0\1", np.ones(2).tobytes(), b"\0" * 8, ["i"]),
         *(b"\2", b"\1", eight[:8], b"\0" * 4, eight[:8], b"\0" * 4, eight[:8]),
     )
-    progress = Progress("t", 0, 5, 1_750_000_000_000)
+    progress = Progress("t", 0, 5, 1_750_000_000_000, [], 5)
     drawn = np.ones(2, "<f4").tobytes()
-    told = replace(shown, split_version="v", catalogue="c", propensities=drawn)
-    told = replace(told, candidate_items=eight, candidate_contexts=shown.contexts)
+    told = structs.replace(shown, split_version="v", catalogue="c", propensities=drawn)
+    told = structs.replace(told, candidate_items=eight, candidate_contexts=shown.contexts)
     noted = replace(batch, split_version="v", user_hashes=eight[:8], propensities=drawn)
     events = (shown, told, Click("i", "s", 2, 1_750_000_000_000))
     return [*map(encode, (*events, letter, batch, noted, progress)), *snapshots()]
@@ -163,7 +161,7 @@ def take_block(data: bytes) -> None:
 
 def take_segment(data: bytes) -> None:
     """A file of an archive."""
-    path = file().with_name("segment.avro")
+    path = file().with_name(f"{0:020}.avro")
     path.write_bytes(data)
     with suppress(ArchiveError):
         for block, _ in Segment(path).blocks():
@@ -191,7 +189,7 @@ def take_archive(data: bytes) -> None:
     with suppress(ArchiveError):
         Archive(folder).logs("samples")
     with suppress(ArchiveError):
-        committed(Archive(folder))
+        read_standing(Archive(folder))
 
 
 def take_commit(data: bytes) -> None:
@@ -206,7 +204,7 @@ def take_commit(data: bytes) -> None:
 
 def commits() -> list[bytes]:
     """A commit as a join writes it."""
-    one, two = Commit.beginning(impressions=7, clicks=3).encode(("a", "b"))
+    one, two = Commit.beginning(impressions=7, clicks=3).encode(LogPair("a", "b"))
     return [f"{one[1]}\n{two[1]}".encode()]
 
 
@@ -251,7 +249,7 @@ def take_wish(data: bytes) -> None:
     """A request for a list, as glimpse serve gets it; only these errors have an answer there."""
     shop = catalogue_of(map(json.dumps, SHOP))
     with suppress(ValueError, LookupError):
-        wanted = rank_request(parse_json(data))
+        wanted = rank_request(data)
         for bucket in WISHED.values():
             with suppress(ValueError, LookupError):
                 found = choose(wanted, bucket, bucket.model(), shop, impression_id="i")

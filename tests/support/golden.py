@@ -7,11 +7,11 @@ make other bytes of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from schemas.codec import encode
 from schemas.records import Click, Impression

@@ -20,16 +20,18 @@ def write_toml(settings: Settings, file: Path) -> Path:
     lines = []
     for part in fields(Settings):
         value = getattr(settings, part.name)
-        if part.name not in ("buckets", "split") and value is not None:
+        if part.name not in ("buckets", "split", "registry") and value is not None:
             lines.append(f"{part.name} = {json.dumps(value)}")
     chosen = {key: value for key, value in asdict(settings.split).items() if value is not None}
     lines += ["[split]", *(f"{key} = {json.dumps(value)}" for key, value in chosen.items())]
+    lines += ["[registry]", *(f"{number} = {json.dumps(schema)}" for number, schema in settings.registry.items())]
     for name, bucket in settings.buckets.items():
         lines.append(f"\n[buckets.{json.dumps(name)}]")
         for part in fields(Bucket):
             value = getattr(bucket, part.name)
-            if part.name != "name" and value is not None:
+            if part.name not in ("name", "options") and value is not None:
                 lines.append(f"{part.name} = {json.dumps(value.tolist() if hasattr(value, 'tolist') else value)}")
+        lines += [f"{key} = {value}" for key, value in bucket.options.items()]
     file.write_text("\n".join(lines) + "\n")
     return file
 

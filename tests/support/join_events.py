@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events import Acceptance
+from streams.events import Acceptance, EventReader
 from streams.join import SessionJoin
 from streams.logs import LogRecord
 from streams.settings import Bucket
@@ -24,7 +23,7 @@ class World:
     def __init__(self, resume=None, buckets=None, wait=WAIT, known=None):
         accept = Acceptance(buckets or {"main": BUCKET}, future_ms=FUTURE)
         times = {"wait_ms": wait, "lateness_ms": WAIT + LATENESS - wait}
-        self.join = SessionJoin(accept, **times, resume=resume, known=known)
+        self.join = SessionJoin(accept, **times, resume=resume, known=known, reader=EventReader())
         self.offsets = {"impressions": 0, "clicks": 0}
         self.written = {"impressions": {}, "clicks": {}}
         self.known = known or {}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec.structs import replace
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
@@ -132,7 +133,7 @@ def too_large(event: Impression | Click, era: Era) -> bool:
 
 def fits(event: Impression, era: Era) -> bool:
     bucket = era.buckets.get(event.bucket)
-    if bucket is None or len(event.impression_id.encode()) > ID_BYTES:
+    if bucket is None or max(len(event.impression_id.encode()), len(event.session_id.encode())) > ID_BYTES:
         return False
     numbers = np.frombuffer(event.contexts, "<f4")
     return (
@@ -144,7 +145,7 @@ def fits(event: Impression, era: Era) -> bool:
 
 def is_click(click: Click) -> bool:
     ids = max(len(click.impression_id.encode()), len(click.session_id.encode()))
-    return ids <= ID_BYTES and click.position >= 1 and 0 <= click.reward < math.inf
+    return ids <= ID_BYTES and 1 <= click.position <= 50 and 0 <= click.reward < math.inf
 
 
 def same_list(one: Impression, other: Impression) -> bool:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
 
 import numpy as np
 from join_reference import Era
+from msgspec.structs import replace
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events import Acceptance
+from streams.events import Acceptance, EventReader
 from streams.join import Checkpoint, Commit, SessionJoin
 from streams.logs import LogRecord
-from streams.settings import Bucket
+from streams.settings import Bucket, LogPair
 
 HORIZON, FUTURE = 9, 3
 BUCKETS = {
@@ -58,7 +58,7 @@ class Reader:
     def restart(
         self, wait: int, *, horizon: int = HORIZON, future: int = FUTURE, buckets: Mapping[str, Bucket] = BUCKETS
     ) -> None:
-        decoded, topic_ids = Commit.decode(*self.commit.encode(("x", "y")))
+        decoded, topic_ids = Commit.decode(*self.commit.encode(LogPair("x", "y")))
         assert decoded == self.commit
         assert topic_ids == ("x", "y")
         wait = min(wait, horizon)
@@ -68,9 +68,10 @@ class Reader:
             lateness_ms=horizon - wait,
             resume=decoded,
             known=self.known,
+            reader=EventReader(),
         )
         self.parts = {"impressions": decoded.impressions, "clicks": decoded.clicks}
-        self.next = {name: part.place.offset for name, part in self.parts.items()}
+        self.next = {name: part.restart.offset for name, part in self.parts.items()}
         offsets = (0, 0) if not self.eras else tuple(part.processed for part in self.parts.values())
         self.era = Era(*offsets, buckets, horizon, future)
         self.silent: list[tuple[str, int, int]] = []  # since the commit
@@ -215,7 +216,7 @@ def traffic(rng: Random) -> tuple[list[tuple], list[tuple]]:
 def bad_impressions(name: str, now: int) -> list[Impression | None]:
     """Return impressions that are refused for themselves, some of them with an id that others have."""
     good = impression(name, "a", now, 3, 3)
-    fields = {one: getattr(good, one) for one in Impression.__slots__}
+    fields = {one: getattr(good, one) for one in Impression.__struct_fields__}
     changes = (
         {"bucket": "c"},
         {"bucket": "b"},

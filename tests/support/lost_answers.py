@@ -33,7 +33,7 @@ def lose_commits(new_broker, settings_for, caplog, *, kafka_client: str, losses:
             wanted.update(lists_wanted(*more))
             wait_until(lambda: net.now() == wanted, timeout_s=90)
             assert proxy.lost == told
-            assert [partition_join.tries for partition_join in job._joins.values()] == [0, 0]
+            assert [owner.tries for owner in job.watch.joined.values()] == [0, 0]
     opened = [record.getMessage() for record in caplog.records if "goes on from" in record.getMessage()]
     assert len(opened) == 2, "each partition was opened once: nothing was reread"
     assert all(count == 1 for count in net.now().values())

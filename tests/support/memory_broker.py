@@ -23,7 +23,7 @@ from kafka.partitioner.default import murmur2
 from memory_cluster import MemoryCluster, Transaction, WriterName
 from memory_group import MemoryGroup
 
-from streams.broker import Found, GroupOffset
+from streams.broker import GroupOffset, TopicState
 
 RECORD_BYTES = 1_048_588
 ANSWERS_S = 0.005
@@ -35,10 +35,12 @@ class MemoryBroker:
     def __init__(self, cluster: MemoryCluster, client: str, *, prefix: str = "") -> None:
         self.cluster, self.client, self._prefix = cluster, client, prefix
 
-    def topics(self, names: Iterable[str]) -> Mapping[str, Found]:
-        def effect() -> dict[str, Found]:
+    def topics(self, names: Iterable[str]) -> Mapping[str, TopicState]:
+        def effect() -> dict[str, TopicState]:
             there = self.cluster.topics
-            return {name: Found(there[name].topic_id, len(there[name].logs), True) for name in names if name in there}
+            return {
+                name: TopicState(there[name].topic_id, len(there[name].logs), True) for name in names if name in there
+            }
 
         return self.cluster.call(self.client, "topics", effect)
 

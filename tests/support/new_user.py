@@ -87,7 +87,7 @@ def walk(folder: Path, *, lists: int, rate: float) -> dict[str, Any]:
         seen["rolled out"] = user.shown(lambda rows: rows["ubm"]["version"].startswith("2."))
         seen["page"] = user.run("show", "ubm")
         judged = ("evaluate", "kafka", "--policy", "kafka", "--bucket", "ubm", "--log-bucket", "ubm", "--json")
-        seen["evaluated"] = json.loads(user.run(*judged, "--table", "table.json"))
+        seen["evaluated"] = json.loads(user.run(*judged, "--examination", "table.json"))
         user.run("rollout", "--bucket", "ubm", "--back")
         seen["back"] = user.shown(lambda rows: rows["ubm"]["version"].startswith("3."))
         worker.send_signal(signal.SIGTERM)

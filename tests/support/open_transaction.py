@@ -1,10 +1,10 @@
 """A service that writes in a transaction and lets it stay open, while others write on."""
 
 import time
-from dataclasses import replace
 
 from jobs import wait_until
 from joined import BUCKETS, Net, commits, joining, lists_wanted
+from msgspec.structs import replace
 from poison import good
 from traffic import Event
 

@@ -4,7 +4,7 @@ import heapq
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from urllib.request import urlopen
@@ -13,6 +13,7 @@ import numpy as np
 from jobs import Jobs, wait_until
 from joined import BUCKETS, Net, Reader, commits, events, lists_wanted
 from kafka import KafkaProducer
+from msgspec.structs import replace
 from traffic import Event
 
 from schemas.codec import decode, encode
@@ -51,7 +52,7 @@ def bad_impressions(now_ms):
         "no Avro header": b"\x93\x17 not avro at all",
         "unknown schema fingerprint": b"\xc3\x01" + bytes(8) + sound[10:],
         "not a Impression": sound[:-40],
-        "expected Impression, got Progress": encode(Progress("t", 0, 1, 2)),
+        "expected Impression, got Progress": encode(Progress("t", 0, 1, 2, [], 1)),
         "context nan of position 4, feature 8": encode(good(now_ms, contexts=with_number(np.nan))),
         "context inf of position 4": encode(good(now_ms, contexts=with_number(np.inf))),
         "context -1.5 of position 4, feature 8 is not within ±1": encode(good(now_ms, contexts=with_number(-1.5))),

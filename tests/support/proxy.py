@@ -7,7 +7,7 @@ import struct
 import threading
 from collections import Counter
 
-END_TRANSACTION = 26  # Kafka's number for the request that commits
+PRODUCE, END_TRANSACTION = 0, 26  # Kafka's numbers for the requests that write and commit
 
 
 class LossyProxy:

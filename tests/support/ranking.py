@@ -84,8 +84,10 @@ def write_npz(file: Path, *, items: int = 400, columns: int = 9, seed: int = 0, 
     return file
 
 
-def logged(settings: Settings, *, within_s: float = 10.0, wanted: int = 0) -> tuple[list[Impression], list[Click]]:
-    """Return what the topics hold, once they hold as many events as are wanted."""
+def logged(
+    settings: Settings, *, within_s: float = 60.0, wanted: int = 0, different: bool = False
+) -> tuple[list[Impression], list[Click]]:
+    """Return what the topics hold, once they hold as many events as are wanted, or as many different ones."""
     end = time.monotonic() + within_s
     topics, codec = Topics.of(settings), Codec()
     with closing(consumer(settings)) as reader:
@@ -93,7 +95,7 @@ def logged(settings: Settings, *, within_s: float = 10.0, wanted: int = 0) -> tu
         reader.assign(places)
         reader.seek_to_beginning()
         found: list[Impression | Click] = []
-        while time.monotonic() < end and (len(found) < wanted or not wanted):
+        while time.monotonic() < end and (not wanted or len(set(found) if different else found) < wanted):
             polled = reader.poll(300)
             found += [codec.decode(record.value) for records in polled.values() for record in records]
             if not polled and not wanted:

@@ -2,11 +2,11 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from schemas.records import Click, Impression, Snapshot
 from streams.embedded.job import Embedded

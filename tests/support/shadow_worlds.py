@@ -5,7 +5,7 @@ from compared_lists import batch_of
 
 from learner.simulate import World, browsing_table
 from schemas.codec import encode
-from streams.compare.shadows import judge_shadow
+from streams.compare.job import judge_shadow
 from streams.learn import PartitionLearner, SamplesPartition
 from streams.logs import Archive, ArchiveSource, LogBlock, LogRecord, LogWriter
 from streams.offline import ListChoice, read_own_logs

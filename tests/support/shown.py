@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 from learner.browsing import previous_click
 from schemas.codec import encode
 from schemas.records import Click, Impression, SampleBatch
-from streams.dashboard.job.state import State
+from streams.dashboard.job.feed import State
 from streams.dashboard.source import WeightedRecord
 from streams.logs import LogRecord
 from streams.parameters import take_snapshot

@@ -8,15 +8,15 @@ from typing import Any
 
 from kafka.errors import ProducerFencedError
 from memory_group import MemoryGroup
-from simulated_learner import LearnJob
+from simulated_learner import SimulatedLearner
 
 from streams.join import Commit
-from streams.join.job.partition import PartitionJoin
+from streams.join.job.owner import JoinOwner
 from streams.join.job.starts import JoinRefused, Starts
 from streams.join.job.worker import JoinJob
 from streams.join.job.writer import JoinWriter
-from streams.learn.job import rounds
 from streams.learn.job.owner import PartitionOwner
+from streams.learn.job.pending import PendingRecords
 from streams.learn.partition_learner import PartitionLearner
 
 
@@ -43,26 +43,26 @@ def membership_unsaid() -> None:
 def failed_means_lost() -> None:
     """Send a commit again without looking whether it took effect."""
 
-    def still_at(self: PartitionJoin, committed: Any) -> bool:
+    def still_at(self: JoinOwner, committed: Any) -> bool:
         return committed in (self.committed, self.pending.entries if self.pending else None)
 
-    PartitionJoin.still_at = still_at  # type: ignore[method-assign]
+    JoinOwner.still_at = still_at  # type: ignore[method-assign]
 
 
 def failed_means_done() -> None:
     """Take a commit that failed for one that took effect."""
 
-    def still_at(self: PartitionJoin, committed: Any) -> bool:
+    def still_at(self: JoinOwner, committed: Any) -> bool:
         if self.pending is not None:
             self.written()
         return True
 
-    PartitionJoin.still_at = still_at  # type: ignore[method-assign]
+    JoinOwner.still_at = still_at  # type: ignore[method-assign]
 
 
 def state_outlives_its_partition() -> None:
     """Keep the state of a partition that somebody else has gone on with."""
-    PartitionJoin.still_at = lambda self, committed: True  # type: ignore[method-assign]
+    JoinOwner.still_at = lambda self, committed: True  # type: ignore[method-assign]
 
 
 def rereading_aloud() -> None:
@@ -71,8 +71,8 @@ def rereading_aloud() -> None:
 
     def decode(cls: Any, *entries: Any) -> Any:
         commit, ids = plain(*entries)
-        parts = [replace(part, processed=part.place.offset) for part in (commit.impressions, commit.clicks)]
-        return replace(commit, impressions=parts[0], clicks=parts[1]), ids
+        again = commit.logs.map(lambda part: replace(part, processed=part.restart.offset))
+        return replace(commit, **again._asdict()), ids
 
     Commit.decode = classmethod(decode)  # type: ignore[method-assign,assignment]
 
@@ -83,7 +83,7 @@ def seeking_back() -> None:
 
     def open_(self: Any, partition: int, committed: Any, bounds: Any) -> bool:
         begun = plain(self, partition, committed, bounds)
-        if partition in self._joins:
+        if partition in self.watch.joined:
             for place in self._starts.inputs(partition):
                 if committed[place]:
                     self._consumer.seek(place, committed[place].offset)
@@ -96,19 +96,19 @@ def beginning_again() -> None:
     """Begin at the beginning wherever a commit is missing, as --from earliest once did."""
     plain = Starts.resume
 
-    def resume(self: Any, consumer: Any, inputs: Any, committed: Any, bounds: Any) -> Any:
+    def resume(self: Any, consumer: Any, inputs: Any, committed: Any, bounds: Any, open_join: Any, **given: Any) -> Any:
         try:
-            return plain(self, consumer, inputs, committed, bounds)
+            return plain(self, consumer, inputs, committed, bounds, open_join, **given)
         except JoinRefused:
-            return Commit.beginning(), "the beginning"
+            return open_join(Commit.beginning()), Commit.beginning(), "the beginning"
 
     Starts.resume = resume  # type: ignore[method-assign]
 
 
 def wall_clock() -> None:
     """Tell idle time by a clock that may be a day ahead."""
-    plain = PartitionJoin.idle_ms
-    PartitionJoin.idle_ms = lambda self: plain(self) + 86_400_000  # type: ignore[method-assign]
+    plain = JoinOwner.idle_ms
+    JoinOwner.idle_ms = lambda self: plain(self) + 86_400_000  # type: ignore[method-assign]
 
 
 def fence_ignored() -> None:
@@ -140,20 +140,31 @@ def stamps_unread() -> None:
 
 def gaps_unseen() -> None:
     """Learn what was delivered, whether something before it is missing or not."""
-    rounds.contiguous = lambda batch, next_offset: ([one.record for one in batch], True)  # type: ignore[assignment]
-    plain = LearnJob._assign
+    PendingRecords.missing = lambda self, position: False  # type: ignore[method-assign]
+    plain = PartitionOwner.hold
 
-    async def assign(self: Any) -> None:
-        await plain(self)
-        for place in self.learning.places.values():
-            place.sought = place.owner.learner is not None
+    def hold(self: Any) -> None:
+        plain(self)
+        self._reads = self.learner is not None
 
-    LearnJob._assign = assign  # type: ignore[method-assign]
+    PartitionOwner.hold = hold  # type: ignore[method-assign]
+
+
+def pending_kept() -> None:
+    """Keep what was read of a partition whose learner is dropped, and what is read until it is restored."""
+    plain = PartitionOwner._drop
+
+    def drop(self: Any) -> None:
+        pending, self.pending = self.pending, PendingRecords()
+        plain(self)
+        self.pending = pending
+
+    PartitionOwner._drop = drop  # type: ignore[method-assign]
 
 
 def storm() -> None:
     """Leave the group and join it anew whenever a rebalance was missed, as commits through the group once did."""
-    plain = LearnJob.turn
+    plain = SimulatedLearner.turn
 
     def turn(self: Any) -> None:
         before = self._consumer._generation
@@ -162,7 +173,7 @@ def storm() -> None:
             group = self._consumer._group
             group.remove(self._consumer._name, self._consumer._cluster.now)
 
-    LearnJob.turn = turn  # type: ignore[method-assign]
+    SimulatedLearner.turn = turn  # type: ignore[method-assign]
 
 
 def promoted_at_once() -> None:
@@ -204,6 +215,7 @@ BUGS: dict[str, Callable[[], None]] = {
         fence_ignored,
         stamps_unread,
         gaps_unseen,
+        pending_kept,
         storm,
         promoted_at_once,
         candidate_unread,

@@ -1,110 +1,80 @@
-"""The real learner below Faust, on a broker in memory: its owners and rounds, fed by a member of its group."""
+"""The learn job on a broker in memory: a member of its group polls for it, as Faust does in production."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
-
-from kafka.errors import KafkaError
+from kafka import TopicPartition
+from kafka.errors import KafkaError, OffsetOutOfRangeError
 from memory_broker import MemoryBroker
+from owned import one_by_one
 from simulated_world import SETTINGS, TOPICS
 
-from streams.learn.job import owner, rounds
-from streams.learn.job.rounds import Delivered, Learning
-from streams.learn.job.store import Store
+from streams.broker import JobClocks
+from streams.learn.job import owner as owners
+from streams.learn.job.owner import FENCED_WAIT_S, NotAssigned
+from streams.learn.job.worker import LearnJob
 
-T = TypeVar("T")
-
-
-async def inline(work: Callable[..., T], *args: object) -> T:
-    """Call at once what a worker calls in a thread of its own: a simulation has one thread."""
-    return work(*args)
+owners.CATCH_UP_POLLS = 1  # so that a candidate needs several rounds
 
 
-rounds.in_thread = inline  # type: ignore[assignment]
-owner.CATCH_UP_POLLS = 1  # so that a candidate needs several rounds
-
-
-class InlineLoop:
-    """An event loop for what never has to wait: tasks run when they are made; its clock is the cluster's."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.time = now
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        before = asyncio._get_running_loop()
-        asyncio._set_running_loop(self)  # type: ignore[arg-type]
-        try:
-            work.send(None)
-        except StopIteration:
-            return
-        finally:
-            asyncio._set_running_loop(before)
-        raise AssertionError("a simulated learner waits for nobody")
-
-    def create_task(self, work: Coroutine[Any, Any, None]) -> Ended:
-        self.run(work)
-        return Ended()
-
-
-class Ended:
-    """A task that has ended."""
-
-    def add_done_callback(self, call: Callable[[Ended], None]) -> None:
-        call(self)
-
-
-class LearnJob:
-    """What Faust does for the learner: gives it partitions and records, and seeks where it says."""
+class SimulatedLearner:
+    """What Faust does for the learn job: gives it partitions and records, and seeks where it says."""
 
     def __init__(self, broker: MemoryBroker) -> None:
-        self.learning = Learning(SETTINGS, seek=self._seek)
-        self.learning.store = Store(SETTINGS, broker=broker)
-        self._loop = InlineLoop(lambda: broker.cluster.now)
+        self._cluster = broker.cluster
+        clocks = JobClocks(monotonic=lambda: broker.cluster.now)
+        self.job = LearnJob(SETTINGS, seek=self._seek, broker=broker, clocks=clocks, run=one_by_one)
+        self._events: list[tuple[int, int]] = []  # partition and offset of what was fed, as Faust's streams have them
         self._consumer = broker.group_consumer("glimpse-learn", [TOPICS.samples])
-        self._seeks = 0
-        self._trails: dict[int, tuple[int, int]] = {}  # number of the last seek, and where delivery has got to
 
-    async def _seek(self, partition: int, offset: int) -> int:
+    def _seek(self, partition: int, offset: int) -> None:
         for place in self._consumer.assignment():
             if place.partition == partition:
                 self._consumer.seek(place, offset)
                 self._consumer.resume(place)
-                self._seeks += 1
-                self._trails[partition] = self._seeks, offset
-                return self._seeks
-        raise LookupError(f"samples partition {partition} is not assigned")
+                self.job.sought(partition, offset)
+                return
+        raise NotAssigned(f"samples partition {partition} is not assigned")
 
     def turn(self) -> None:
-        """Poll once, and learn what came."""
+        """Poll, feed, checkpoint, maintain."""
         try:
             polled = self._consumer.poll(50)
+        except OffsetOutOfRangeError as error:
+            polled = {}
+            for place in error.args[0]:
+                self._consumer.pause(place)
+                self.job.owners[place.partition].lost("the log does not have its next record any more")
         except KafkaError:  # the broker may only be restarting
             polled = {}
         if self._consumer.moved():
-            self._trails.clear()
             polled = {}
-            self._loop.run(self._assign())
+            self.assign()
         for place, records in polled.items():
-            seek, follows = self._trails[place.partition]
-            batch = []
-            for record in records:
-                batch.append(Delivered(place.partition, seek, follows, record))
-                follows = record.offset + 1
-            self._trails[place.partition] = seek, follows
-            self._loop.run(self.learning._round(place.partition, batch))
-        for number, place in list(self.learning.places.items()):
-            self._loop.run(self.learning._tend(number, place))
-        self._loop.run(self.learning.take_up())
-        for number, place in list(self.learning.places.items()):
-            if place.ready and place.owner.behind:
-                self._loop.run(self.learning._catch_up(number, place))
-        refused = [one.trouble for one in self.learning.places.values() if one.rests_until > self._loop.time() + 3.0]
+            if not self.job.feed(place.partition, records):
+                self._consumer.pause(place)
+            self._events += [(place.partition, record.offset) for record in records]
+        if self._events:
+            count = self._cluster.rng.randint(1, len(self._events))  # a round may end before what was fetched last
+            self.job.checkpoint(dict(self._events[:count]))
+            del self._events[:count]
+        self.job.maintain()
+        owners = self.job.owners.values()
+        refused = [owner.refused for owner in owners if owner.waits_until > self._cluster.now + FENCED_WAIT_S]
         assert not refused, refused
+        kept = [len(owner.pending) for owner in owners if owner.position is None]
+        assert not any(kept), f"{kept} records are kept that nobody will learn"
 
-    async def _assign(self) -> None:
-        self.learning.assign(sorted(place.partition for place in self._consumer.assignment()))
+    def lose_place(self) -> None:
+        """Have the broker say at the next poll that it does not have the next record of a partition."""
+        read = sorted(place for place in self._consumer.assignment() if self._consumer.position(place) is not None)
+        if read:
+            place: TopicPartition = self._cluster.rng.choice(read)
+            self._consumer.seek(place, 1 << 40)
+
+    def assign(self) -> None:
+        """Pass on what the group has assigned."""
+        for owner in self.job.assign(sorted(place.partition for place in self._consumer.assignment())):
+            owner.close()
 
     def finish(self) -> None:
         """End in an orderly way: nothing is open between two turns."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from greenlet import greenlet
 from memory_broker import MemoryBroker
 from memory_cluster import MemoryCluster
-from simulated_learner import LearnJob
+from simulated_learner import SimulatedLearner
 
 from streams.broker import JobClocks
 from streams.join.job.worker import JoinJob
@@ -79,15 +78,13 @@ class Worker:
     def pause(self) -> None:
         """Wait in the middle of a call."""
         assert self._turn is not None
-        loop = asyncio._get_running_loop()
         self._turn.parent.switch()
-        asyncio._set_running_loop(loop)
 
     def start(self) -> Any:
         cluster = self.simulation.cluster
         broker = MemoryBroker(cluster, self.name)
         if self.name.startswith("learn"):
-            return LearnJob(broker)
+            return SimulatedLearner(broker)
         clocks = JobClocks(wall=lambda: cluster.now + self.wall_s, monotonic=lambda: cluster.now)
         job = JoinJob(self.simulation.settings, broker, start="earliest", clocks=clocks, stopping=Stop(cluster))
         job.begin()

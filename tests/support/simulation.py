@@ -10,6 +10,7 @@ from typing import Any
 from kafka import TopicPartition
 from memory_cluster import MemoryCluster
 from memory_log import MemoryLog
+from simulated_learner import SimulatedLearner
 from simulated_worker import Crash, Worker
 from simulated_world import BUCKETS, SETTINGS, TOPICS, Producer, learned_from, letters, net, newest, snapshots
 
@@ -37,7 +38,11 @@ FAULTS = {  # how likely each is at a call or a step, in the runs that have it
     "partition": 0.01,
     "expiry": 0.02,
     "rollout": 0.05,
+    "out_of_range": 0.05,
 }
+
+
+STEP_FAULTS = tuple(FAULTS)[6:]
 
 
 class Simulation:
@@ -128,7 +133,7 @@ class Simulation:
         if self.calm:
             return
         likely = self.likely
-        for fault in ("leave", "join", "away", "silence", "compact", "retention", "partition", "expiry", "rollout"):
+        for fault in STEP_FAULTS:
             if rng.random() < likely[fault]:
                 getattr(self, fault)()
 
@@ -203,6 +208,13 @@ class Simulation:
         serving.append(bucket)
         parameters = self.cluster.log(TopicPartition(TOPICS.parameters, 0))
         parameters.append(round(self.cluster.now * 1000), f"{ROLLOUT}{name}".encode(), encode(record))
+
+    def out_of_range(self) -> None:
+        """Let the broker, for once, not have the record that a learner reads next."""
+        learners = [worker.job for worker in self.workers.values() if isinstance(worker.job, SimulatedLearner)]
+        if learners:
+            self.strikes("out_of_range")
+            self.rng.choice(learners).lose_place()
 
     def run(self) -> None:
         """Let things go wrong for a while, then calm down; everything must be learned soon."""

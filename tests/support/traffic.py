@@ -3,7 +3,7 @@
 The reference below shares no code with the join or the learner: it only says, in a few lines, what the net must be.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,7 +107,7 @@ def learned(state: Mapping[str, np.ndarray]):
     return [gram + np.triu(gram, 1).T, whole["response"].astype(float), int(state["rounds"][0])]
 
 
-def publish(bootstrap: str, topic: str, events: Iterable[Event]) -> None:
+def publish(bootstrap: str, topic: str, events: Iterable[Event], *, encode: Callable[..., bytes] = encode) -> None:
     """Write events with their own time stamps, keyed by session, and wait until all are there."""
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=20, batch_size=1 << 18)
     try:

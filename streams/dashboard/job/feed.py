@@ -1,50 +1,57 @@
-"""Messages to the pages: each is sent only the sections that it does not have yet."""
+"""The page as threads share it, and messages to browsers: each is sent only the sections that it does not have yet."""
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.dashboard.job.state import State
-from streams.dashboard.sections import PageView, sections
+from streams.dashboard.page import Page
+from streams.dashboard.sections import sections
 from streams.dashboard.timeline import Timeline
+from streams.settings import Settings
 
 BY_ROW = ("snapshots", "letters", "partitions", "fresh")  # tables of which only changed rows travel
 
 
-class Feed:
-    """What one page has been sent so far; a message holds the sections, rows and bins that have changed since."""
+class State(Page):
+    """A page that one thread feeds and any number of others read."""
 
-    def __init__(self, view: PageView) -> None:
-        self.view = view
+    def __init__(
+        self, settings: Settings, *, source_name: str, consumers: bool = True, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(settings, source_name=source_name, consumers=consumers, clock=clock, lock=Lock())
+
+
+class Feed:
+    """What one browser has been sent so far; a message holds the sections, rows and bins that have changed since."""
+
+    def __init__(self, window: str = "", bucket: str = "") -> None:
+        self.window, self.bucket = window, bucket
         self._sent: dict[str, Any] = {}
 
     def message(self, state: State) -> str:
         """Return the news as JSON, never empty: the time is always in it."""
-        news: dict[str, Any] = {}
         with state.lock:
-            for name, section in sections(state, self.view).items():
-                found = self._news(name, section)
-                if found is not None:
-                    news[name] = found
+            news = {
+                name: self._news(name, section) for name, section in sections(state, self.window, self.bucket).items()
+            }
+        news = {name: changed for name, changed in news.items() if changed is not None}
         return json.dumps(news, separators=(",", ":"), allow_nan=False)
 
     def _news(self, name: str, section: Any) -> Any:
         if isinstance(section, Timeline):
             return self._bins(name, section)
-        if name in BY_ROW:
-            return self._rows(name, section)
-        before = self._sent.get(name, _NOTHING)
+        new, before = name not in self._sent, self._sent.get(name, {})
         self._sent[name] = section
-        return None if before == section else {"is": section}
-
-    def _rows(self, name: str, section: dict[str, Any]) -> dict[str, Any] | None:
-        before = self._sent.get(name)
-        self._sent[name] = section
-        if before is None:
+        if name not in BY_ROW:
+            return {"is": section} if new or before != section else None
+        if new:
             return {"set": section}
         changed = {key: row for key, row in section.items() if before.get(key) != row}
         gone = [key for key in before if key not in section]
@@ -69,6 +76,3 @@ class Feed:
         return {"width": timeline.width_ms, "count": timeline.bins, "fields": values.shape[2], "bins": bins} | (
             {"new": True} if fresh else {}
         )
-
-
-_NOTHING = object()

@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
-from types import TracebackType
 from typing import Any
 
 from streams.dashboard.archive_source import ArchiveFollower
+from streams.dashboard.job.feed import State
 from streams.dashboard.job.kafka_source import KafkaFollower
 from streams.dashboard.job.server import DashboardServer
-from streams.dashboard.job.state import State
-from streams.dashboard.source import Follower
 from streams.lag.job import LagReader
 from streams.logs import Archive, SourceAway
 from streams.settings import Settings
@@ -33,24 +31,15 @@ Lag = Callable[[], dict[str, Any]]  # a report as plain JSON; raises what it can
 class Dashboard:
     """Reads ``source`` and ``lag`` in the background and serves the page; both may be away and come back.
 
-    Parameters
-    ----------
-    lag
-        What to ask for consumer lag; None where there are no consumers, as in an archive.
+    ``lag`` is None where there are no consumers, as in an archive; ``options`` are those of ``DashboardServer``.
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        source: Follower,
-        *,
-        lag: Lag | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        token: str | None = None,
+        self, settings: Settings, source: KafkaFollower | ArchiveFollower, *, lag: Lag | None = None, **options: Any
     ) -> None:
         self.state = State(settings, source_name=source.name, consumers=lag is not None)
-        self.server = DashboardServer(self.state, host=host, port=port, token=token)
+        self.server = DashboardServer(self.state, **options)
+        self.url = self.server.url
         self._source, self._lag = source, lag
         self._stop = Event()
         self._lag_used_s = 0.0
@@ -58,20 +47,13 @@ class Dashboard:
         if lag is not None:
             self._threads.append(Thread(target=self._ask, name="dashboard-lag", daemon=True))
 
-    @property
-    def url(self) -> str:
-        """What to open in a browser."""
-        return self.server.url
-
     def __enter__(self) -> Dashboard:
         self.server.start()
         for thread in self._threads:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self.server.stop()
         for thread in self._threads:
@@ -119,7 +101,7 @@ class Dashboard:
 
 
 def of_kafka(settings: Settings, **options: Any) -> Dashboard:
-    """Return the dashboard of a live pipeline; ``options`` are those of ``Dashboard``."""
+    """Return the dashboard of a live pipeline; ``options`` are those of ``DashboardServer``."""
     reader = LagReader(settings)
     return Dashboard(settings, KafkaFollower(settings), lag=lambda: reader.read().to_dict(), **options)
 

@@ -11,9 +11,7 @@ from socket import gethostname
 
 from aiohttp import web
 
-from streams.dashboard.job.feed import Feed
-from streams.dashboard.job.state import State
-from streams.dashboard.sections import PageView
+from streams.dashboard.job.feed import Feed, State
 from streams.web import Access, WebError, WebServer, is_loopback
 
 KINDS = {
@@ -30,10 +28,7 @@ HEARTBEAT = 10  # pauses without news, so that both ends notice a dead line; les
 class DashboardServer(WebServer):
     """Serves the page, its updates, and the dead letters to look at.
 
-    Parameters
-    ----------
-    token
-        What a browser must bring; needed when others can reach ``host``.
+    When others can reach ``host``, a browser must bring the ``token``.
     """
 
     def __init__(self, state: State, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
@@ -73,12 +68,11 @@ class DashboardServer(WebServer):
             kind = KINDS[Path(path).suffix or ".html"]
             return web.Response(body=self.files[path], headers={"Content-Type": kind})
         if path == "/events":
-            view = PageView(query.get("window", ""), query.get("bucket", ""))
-            return await self.stream(request, self._news(view))
+            return await self.stream(request, self._news(Feed(query.get("window", ""), query.get("bucket", ""))))
         if path == "/letters" or path.startswith("/letters/"):
             name = path.removeprefix("/letters").strip("/")
-            found = await asyncio.to_thread(self._letters, name, query.get("reason", ""))
-            return web.json_response(found, status=404 if found is None else 200)
+            answer = await asyncio.to_thread(self._letters, name, query.get("reason", ""))
+            return web.json_response(answer, status=404 if answer is None else 200)
         raise web.HTTPNotFound(text="not here; the page is at /\n")
 
     def _welcome(self) -> web.Response:
@@ -96,9 +90,9 @@ class DashboardServer(WebServer):
                 return self.state.letters.open(name)
             return self.state.letters.of_reason(int(reason)) if reason.isdecimal() and len(reason) < 10 else None
 
-    async def _news(self, view: PageView) -> AsyncIterator[str]:
+    async def _news(self, feed: Feed) -> AsyncIterator[str]:
         """Yield messages of server-sent events, whenever there is news."""
-        feed, version = Feed(view), -1
+        version = -1
         yield "retry: 1000\n\n"
         for pause in count():
             if self.state.version != version:

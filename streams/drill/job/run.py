@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 
-from streams.drill.faults import DrillError, Fault
-from streams.drill.job.golden import Golden, Live
-from streams.drill.job.load import Load, draw_load
-from streams.drill.job.servers import DrillServers
-from streams.drill.job.workers import Workers
-from streams.drill.outcome import Outcome
+from streams.drill.faults import DrillError, Fault, Outcome
+from streams.drill.job.breakable import DrillServers, Workers
+from streams.drill.job.load import Golden, Live, Load, draw_load
 
 PATIENCE_S = 90.0  # after a fault; until then all must be learned, and the first load must flow
 LOOK_AGAIN_S = 0.2
-Say = Callable[[str], None]
 
 
 def run_drill(
@@ -28,20 +25,17 @@ def run_drill(
     rate: float,
     workers: int,
     seed: int,
-    say: Say,
+    say: Callable[[str], None],
 ) -> Iterator[Outcome]:
     """Yield what came of each fault, one after the other.
 
     Before the first fault the workers prove that they learn: what is broken then was not broken by a fault.
     """
     with ExitStack() as ending:
-        golden = Golden(folder / "golden", servers.settings)
-        ending.callback(golden.close)
-        crew = Workers(servers.settings, folder, each=workers)
-        ending.callback(crew.close)
-        live = Live(servers.settings)
-        ending.callback(live.close)
-        drill = Drill(servers, golden, crew, live, say=say)
+        golden = ending.enter_context(closing(Golden(folder / "golden", servers.settings)))
+        crew = ending.enter_context(closing(Workers(servers.settings, folder, each=workers)))
+        live = ending.enter_context(closing(Live(servers.settings)))
+        drill = Drill(servers, golden, crew, live)
         say("a load without any fault …")
         calm = drill.play(None, load_s=min(load_s, 2.0), rate=rate, seed=seed)
         if calm.differences:
@@ -51,11 +45,14 @@ def run_drill(
             yield drill.play(fault, load_s=load_s, rate=rate, seed=seed + number)
 
 
+@dataclass(frozen=True, slots=True)
 class Drill:
     """The parts of a running drill."""
 
-    def __init__(self, servers: DrillServers, golden: Golden, workers: Workers, live: Live, *, say: Say) -> None:
-        self.servers, self.golden, self.workers, self.live, self.say = servers, golden, workers, live, say
+    servers: DrillServers
+    golden: Golden
+    workers: Workers
+    live: Live
 
     def play(self, fault: Fault | None, *, load_s: float, rate: float, seed: int) -> Outcome:
         """Return what came of one fault in the middle of a load, or of a load alone."""
@@ -66,7 +63,7 @@ class Drill:
         load = Load(self.servers.settings, events)
         load.start()
         try:
-            struck, hit, pending, written = fault or Fault("none", 0.0, 0.0), "", 0, 0
+            hit, pending, written = "", 0, 0
             if fault is not None:
                 self._wait(start_ms / 1000 + fault.after_s - time.time())
                 written, pending = self._pending(load, before)
@@ -74,9 +71,8 @@ class Drill:
             recovered_s, differences = self._settle(load, written)
         finally:
             load.end()
-        return Outcome(
-            struck, hit, pending, recovered_s, self.golden.lists, differences, ended=self.workers.ended - ended
-        )
+        struck, ended = fault or Fault("none", 0.0, 0.0), self.workers.ended - ended
+        return Outcome(struck, hit, pending, recovered_s, self.golden.lists, differences, ended)
 
     def _pending(self, load: Load, before: int) -> tuple[int, int]:
         """Return how many lists are written, and how many of them are not learned, as soon as there are any."""
@@ -88,33 +84,21 @@ class Drill:
 
     def _strike(self, fault: Fault) -> str:
         """Carry a fault out from its beginning to its end, and return what it hit."""
-        if fault.target in ("join", "learn"):
-            return self._strike_worker(fault)
-        server = self.servers.kafka if fault.target == "kafka" else self.servers.redis
-        assert server is not None
-        hit = f"{fault.target} {server.pid}"
-        if fault.action == "empty":
-            assert self.servers.redis is not None
-            self.servers.redis.empty()
-            return hit
-        if fault.action == "kill":
-            server.kill()
+        action, target = fault.parts
+        if target in self.servers.own:
+            server = self.servers.own[target]
+            pid = server.pid
+            getattr(server, action)()  # stop, kill or empty
+            self._wait(fault.for_s)
+            server.start()
+        elif action == "kill":
+            pid = self.workers.kill(target)
+            self._wait(fault.for_s, but=target)
         else:
-            server.stop()
-        self._wait(fault.for_s)
-        server.start()
-        return hit
-
-    def _strike_worker(self, fault: Fault) -> str:
-        if fault.action == "kill":
-            pid = self.workers.kill(fault.target)
-            self._wait(fault.for_s, but=fault.target)
-            self.workers.tend()
-        else:
-            pid = self.workers.freeze(fault.target)
+            pid = self.workers.freeze(target)
             self._wait(fault.for_s)
             self.workers.thaw(pid)
-        return f"{fault.target} {pid}"
+        return f"{target} {pid}"
 
     def _wait(self, seconds: float, *, but: str = "") -> None:
         until = time.monotonic() + seconds

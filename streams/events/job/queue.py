@@ -6,6 +6,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
+from operator import attrgetter
 from threading import Event as Signal
 from threading import Lock, Thread
 from typing import NamedTuple
@@ -13,20 +15,25 @@ from typing import NamedTuple
 from kafka import KafkaProducer
 from kafka.errors import InvalidTimestampError, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from schemas.codec import Codec
 from schemas.records import Impression
-from streams.broker import producer
+from streams.broker import let_go, producer
 from streams.events.events import Event
+from streams.events.reader import codec_of
 from streams.settings import Settings, Topics
 
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 64 << 20
 OVERHEAD_BYTES = 400  # of one event in the producer's memory, beside its bytes
-BLOCK_MS = 200  # for what a send may have to learn of the topics
 AGAIN_S = 0.5
-BOOTSTRAP_MS = 3000
 GIVE_UP_MS = 10_000  # a producer whose records are not acknowledged so long is replaced by a new one
+OPTIONS = {
+    "allow_auto_create_topics": False,  # with the broker's default partitions the two topics would not match
+    "linger_ms": 2,
+    "batch_size": 1 << 17,
+    "max_block_ms": 200,  # for what a send may have to learn of the topics
+    "bootstrap_timeout_ms": 3000,
+}
 HOPELESS = (InvalidTimestampError, MessageSizeTooLargeError, RecordListTooLargeError)
 
 Done = Callable[[], object]
@@ -42,6 +49,7 @@ class Queued(NamedTuple):
     timestamp_ms: int | None
     done: Done | None
     wanted: Wanted | None
+    number: int  # its turn
 
     @property
     def size(self) -> int:
@@ -52,24 +60,30 @@ class Queued(NamedTuple):
 class EventQueue:
     """Takes events without ever waiting, and gives them to Kafka in the background until it has them.
 
-    What Kafka does not acknowledge is sent again, so an event may be there twice; the join takes it once. When more
-    than ``most_bytes`` wait, as after a while without Kafka, further ones are refused and counted.
+    What Kafka does not acknowledge is sent again, before what was offered later: a session's events keep their order.
+    So an event may be there twice; the join takes it once. When more than ``most_bytes`` wait, as after a while without
+    Kafka, further ones are refused and counted.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.most_bytes = settings, MOST_BYTES
-        self.refused = 0  # events that there was no room for
-        self.delivered = 0
+        self.refused = self.delivered = self.waiting_bytes = 0  # refused: there was no room
         self.lost = 0  # events that Kafka will never take
-        self.waiting_bytes = 0
-        self.connected = False  # whether the newest events could be sent
-        self._codec, self._topics = Codec(), Topics.of(settings)
+        self._codec, self._topics = codec_of(settings), Topics.of(settings)
         self._own_time = settings.timestamps == "CreateTime"
         self._backlog: deque[Queued] = deque()
+        self._unanswered = 0  # records that a producer has and Kafka has not acknowledged
+        self._producer: KafkaProducer | None = None  # None from its first failure on
+        self._numbers = count()
         self._said_away = False
         self._lock, self._news, self._closing = Lock(), Signal(), Signal()
         self._thread = Thread(target=self._run, name="event-queue", daemon=True)
         self._thread.start()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the newest events could be sent."""
+        return self._producer is not None
 
     def offer(self, events: Sequence[Event], done: Done | None = None, wanted: Wanted | None = None) -> bool:
         """Take all of ``events`` or, when there is no room, none; ``done`` is called for each that Kafka has.
@@ -77,7 +91,7 @@ class EventQueue:
         Those that are no longer ``wanted`` are dropped unless they are on their way already.
         """
         some = [self._queued(event, done, wanted) for event in events]
-        size = sum(one.size for one in some)
+        size = sum(queued.size for queued in some)
         with self._lock:
             if self.waiting_bytes + size > self.most_bytes:
                 self.refused += len(some)
@@ -95,89 +109,88 @@ class EventQueue:
         self._closing.set()
         self._news.set()
         self._thread.join(timeout=timeout_s)
-        if self._backlog:
-            self.lost += len(self._backlog)
-            log.error("%d events did not reach Kafka at %s and are lost", len(self._backlog), self.settings.kafka)
+        with self._lock:
+            left = len(self._backlog) + self._unanswered
+            self.lost += left
+        if left:
+            log.error("%d events did not reach Kafka at %s and are lost", left, self.settings.kafka)
 
     def _queued(self, event: Event, done: Done | None, wanted: Wanted | None) -> Queued:
-        if isinstance(event, Impression):
-            topic, at_ms = self._topics.impressions, event.shown_at_ms
-        else:
-            topic, at_ms = self._topics.clicks, event.clicked_at_ms
-        key = event.session_id.encode()
-        return Queued(topic, key, self._codec.encode(event), at_ms if self._own_time else None, done, wanted)
+        topic = self._topics.impressions if isinstance(event, Impression) else self._topics.clicks
+        key, at_ms = event.session_id.encode(), event.at_ms if self._own_time else None
+        return Queued(topic, key, self._codec.encode(event), at_ms, done, wanted, next(self._numbers))
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            to = self._connect()
-            self._drop_unwanted()
+            to: KafkaProducer | None = None
+            patience = {"delivery_timeout_ms": GIVE_UP_MS, "request_timeout_ms": GIVE_UP_MS // 2}
+            try:
+                to = producer(self.settings, **OPTIONS, **patience)
+            except KafkaError as error:
+                self._say_away(error)
+            self._put_in_order()
             if to is None:
                 self._closing.wait(AGAIN_S)
                 continue
-            self.connected = True
+            self._producer = to
             self._news.set()  # what came back from the producer before
             while self.connected and not self._closing.is_set():
                 self._news.wait()
                 self._news.clear()
                 self._send_all(to)
-            self.connected = False
-            to.close(timeout=1)  # what it still had comes back
+            self._producer = None
+            let_go(to)  # what it still had comes back
+            while self._unanswered and not self._closing.wait(0.01):
+                pass
 
-    def _connect(self) -> KafkaProducer | None:
-        options = {
-            "allow_auto_create_topics": False,  # with the broker's default partitions the two topics would not match
-            "linger_ms": 2,
-            "batch_size": 1 << 17,
-            "max_block_ms": BLOCK_MS,
-            "bootstrap_timeout_ms": BOOTSTRAP_MS,
-            "delivery_timeout_ms": GIVE_UP_MS,
-            "request_timeout_ms": GIVE_UP_MS // 2,
-        }
-        try:
-            return producer(self.settings, **options)
-        except KafkaError as error:
-            self._say_away(error)
-            return None
-
-    def _drop_unwanted(self) -> None:
+    def _put_in_order(self) -> None:
+        """Drop what is not wanted any more, and sort what came back from the last producer before what came later."""
         with self._lock:
-            kept = deque(one for one in self._backlog if one.wanted is None or one.wanted())
-            self.waiting_bytes -= sum(one.size for one in self._backlog) - sum(one.size for one in kept)
-            self._backlog = kept
+            kept = [queued for queued in self._backlog if queued.wanted is None or queued.wanted()]
+            self.waiting_bytes -= sum(queued.size for queued in self._backlog) - sum(queued.size for queued in kept)
+            self._backlog = deque(sorted(kept, key=attrgetter("number")))
 
     def _send_all(self, to: KafkaProducer) -> None:
-        while self._backlog and self.connected:
-            one = self._backlog.popleft()  # only this thread takes
+        while self.connected:
+            with self._lock:
+                if not self._backlog:
+                    return
+                queued = self._backlog.popleft()
+                self._unanswered += 1
             try:
-                sent = to.send(one.topic, one.value, key=one.key, timestamp_ms=one.timestamp_ms)
+                sent = to.send(queued.topic, queued.value, key=queued.key, timestamp_ms=queued.timestamp_ms)
             except KafkaError as error:
-                self._failed(one, error)
+                self._failed(to, queued, error)
             else:
-                sent.add_callback(self._has, one)
-                sent.add_errback(self._failed, one)
+                sent.add_callback(self._has, queued)
+                sent.add_errback(self._failed, to, queued)
 
-    def _has(self, one: Queued, _: object) -> None:
+    def _has(self, queued: Queued, _: object) -> None:
         with self._lock:
-            self.waiting_bytes -= one.size
+            self._unanswered -= 1
+            self.waiting_bytes -= queued.size
             self.delivered += 1
         self._said_away = False
-        if one.done is not None:
-            one.done()
+        if queued.done is not None:
+            queued.done()
 
-    def _failed(self, one: Queued, error: Exception) -> None:
-        """Keep what may be sent again, by another producer: after one refusal kafka-python refuses all."""
+    def _failed(self, to: KafkaProducer, queued: Queued, error: Exception) -> None:
+        """Keep what may be sent again, by another producer: this one would send later events first."""
         hopeless = isinstance(error, HOPELESS)
+        if hopeless:
+            log.error("an event of %s is lost: %s", queued.topic, error)
+        else:
+            if self.connected:
+                let_go(to)
+            self._say_away(error)
         with self._lock:
+            self._unanswered -= 1
             if hopeless:
-                self.waiting_bytes -= one.size
+                self.waiting_bytes -= queued.size
                 self.lost += 1
             else:
-                self._backlog.append(one)
-                self.connected = False
-        if hopeless:
-            log.error("an event of %s is lost: %s", one.topic, error)
-        else:
-            self._say_away(error)
+                self._backlog.append(queued)
+                self._producer = None
         self._news.set()
 
     def _say_away(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""The writer that services use: arrays checked before they leave as impressions and clicks for Kafka."""
+"""The writer that services use: arrays judged before they leave as impressions and clicks for Kafka."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from threading import Lock
-from types import TracebackType
 from typing import Self
 
-import numpy as np
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from numpy.typing import ArrayLike
 
-from schemas.codec import Codec
 from schemas.records import Impression
-from streams.broker import producer
+from streams.broker import let_go, producer
 from streams.events.acceptance import Acceptance
 from streams.events.events import Event, click_of, impression_of
+from streams.events.reader import codec_of
+from streams.events.rules import judge_events
 from streams.settings import Settings, Topics
 
 
@@ -33,20 +32,10 @@ class EventWriter:
     in sync, each exactly once), and any call raises DeliveryError when earlier events could not be delivered. Both
     topics are keyed by the session, so that a list and its clicks meet in one partition. May be shared by threads.
 
-    Parameters
-    ----------
-    settings
-        Where Kafka is, and the buckets by whose rules the join accepts a list; or only the broker's address.
-    codec
-        Another than the default framing, such as ``Codec(confluent=ids)``.
-    clock
-        The time of an event that states none, in seconds since 1970.
-    timeout_s
-        How long a call may wait for the broker.
-    headers
-        What each record carries beside its key and value, for who wants to know where it came from.
-
-    A service writes::
+    ``settings`` say where Kafka is, by which rules of buckets the join accepts events, and the ids of a schema registry
+    if events are to have Confluent framing; or they are only the broker's address. ``clock`` gives the time of an event
+    that states none, in seconds since 1970. A call waits for the broker up to ``timeout_s``. Each record carries
+    ``headers``. A service writes::
 
         with EventWriter(settings) as events:
             shown = events.impression(items, contexts, session_id="s1", bucket="ubm", user_id="u1")
@@ -57,7 +46,6 @@ class EventWriter:
         self,
         settings: Settings | str,
         *,
-        codec: Codec | None = None,
         clock: Callable[[], float] = time.time,
         timeout_s: float = 10.0,
         headers: Sequence[tuple[str, bytes]] = (),
@@ -66,8 +54,8 @@ class EventWriter:
         self.settings = Settings(kafka=settings) if isinstance(settings, str) else settings
         self.topics = Topics.of(self.settings)
         self.timeout_s = timeout_s
-        self._codec = codec or Codec()
-        self._rules = Acceptance(self.settings.buckets, future_ms=0) if self.settings.buckets else None
+        self._codec = codec_of(self.settings)
+        self._accept = Acceptance(self.settings.buckets, future_ms=0)
         self._clock = clock
         self._lock = Lock()
         self._failed: list[Exception] = []
@@ -94,18 +82,10 @@ class EventWriter:
     ) -> str:
         """Write one list that was shown, from the top, and return its id, which its clicks must name.
 
-        Joins of before these fields were known refuse an impression that has any of the last five; upgrade them first.
-
-        Parameters
-        ----------
-        split_version
-            Which split of the users gave this one its bucket; samples then carry it with a hash of the user.
-        catalogue
-            The version of the catalogue that the candidates came from.
-        propensities
-            The chance with which each item was drawn for its position, given the items above it.
-        candidate_items, candidate_contexts
-            All items that the list was chosen from, those shown included: what ``glimpse evaluate`` ranks again.
+        Samples carry the ``split_version`` that gave the user this bucket, with a hash of the user. ``catalogue`` is
+        the version that the candidates came from, ``propensities`` the chance with which each item was drawn for its
+        position, given those above. Candidates are all items that the list was chosen from, those shown included:
+        ``glimpse evaluate`` ranks them again. Joins that do not know these five fields refuse them; upgrade them first.
         """
         record = impression_of(
             items,
@@ -138,23 +118,17 @@ class EventWriter:
     ) -> None:
         """Write one tap on a position (1-based) of a list; the session must be the list's."""
         at_ms = self._now_ms() if clicked_at_ms is None else clicked_at_ms
-        self.send(
-            click_of(
-                impression_id=impression_id,
-                session_id=session_id,
-                position=position,
-                clicked_at_ms=at_ms,
-                reward=reward,
-            )
+        record = click_of(
+            impression_id=impression_id, session_id=session_id, position=position, clicked_at_ms=at_ms, reward=reward
         )
+        self.send(record)
 
     def send(self, event: Event, *, timestamp_ms: int | None = None) -> None:
         """Write one record as it is; ``timestamp_ms`` is Kafka's, for topics that keep the creator's time."""
         self._raise_failures()
-        topic = self.topics.clicks
-        if isinstance(event, Impression):
-            self._judge(event)
-            topic = self.topics.impressions
+        if rejected := judge_events(self._accept, [event], event.at_ms):  # only the broker knows the record's time
+            raise ValueError(rejected[0])
+        topic = self.topics.impressions if isinstance(event, Impression) else self.topics.clicks
         value = self._codec.encode(event)
         try:
             sent = self._connected().send(
@@ -182,38 +156,29 @@ class EventWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         if error is None:
             self.close()
         else:
             self._disconnect()  # which delivers too, but the service's own error is the one to see
 
-    def _judge(self, event: Impression) -> None:
-        """Refuse here what the join would refuse as a dead letter (time apart, which only the broker knows)."""
-        if self._rules is not None:
-            at_ms = np.array([event.shown_at_ms])
-            if refused := self._rules.refusals([event], at_ms):
-                raise ValueError(refused[0])
-
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
 
     def _connected(self) -> KafkaProducer:
-        with self._lock:
-            if self._producer is None:
-                self._producer = self._connect()
-            return self._producer
-
-    def _connect(self) -> KafkaProducer:
+        timeout_ms = int(self.timeout_s * 1000)
         options = {
             "allow_auto_create_topics": False,  # with the broker's default partitions the two topics would not match
             "linger_ms": 5,
             "batch_size": 1 << 17,
-            "max_block_ms": int(self.timeout_s * 1000),
-            "bootstrap_timeout_ms": int(self.timeout_s * 1000),
+            "max_block_ms": timeout_ms,
+            "bootstrap_timeout_ms": timeout_ms,
         }
         try:
-            return producer(self.settings, **options)
+            with self._lock:
+                if self._producer is None:
+                    self._producer = producer(self.settings, **options)
+                return self._producer
         except KafkaError as error:
             raise DeliveryError(f"no Kafka at {self.settings.kafka} within {self.timeout_s:g} s: {error}") from error
 
@@ -221,7 +186,10 @@ class EventWriter:
         with self._lock:
             gone, self._producer = self._producer, None
         if gone is not None:
-            gone.close(timeout=self.timeout_s)
+            try:
+                gone.close(timeout=self.timeout_s)
+            except KafkaError:  # of its first record that was not delivered; each tells of itself in its own errback
+                let_go(gone)
 
     def _note(self, error: Exception) -> None:
         with self._lock:  # called by the producer's own thread

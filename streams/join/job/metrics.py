@@ -6,19 +6,18 @@ import collections
 import re
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from schemas.records import DeadLetter
-from streams.join.ledger import Ledger
+from streams.join.commit import Ledger
 from streams.join.outbox import Checkpoint
 from streams.logs import QUOTED
+from streams.settings import EVENTS, LogPair
 from streams.web import SECONDS, BulkHistogram, text_of
 
 DELAYS = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 720, 900, 1080, 1200, 1500, 1800, 3600, 14_400)
 AFTER_WAIT = (0, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400)
 MOST_REASONS = 50
-LOGS = ("impressions", "clicks")
 IMPRESSIONS = {"lists": "joined", "duplicates": "duplicate", "too_late": "too_late", "dead_impressions": "dead"}
 CLICKS = {"used": "used", "repeated": "repeated", "late": "late", "dead_clicks": "dead"}
 # After quoted text goes whatever has a digit in it, and what is called not a number.
@@ -32,7 +31,8 @@ class JoinMetrics:
     and the sum over workers counts nothing twice. The ledger, which goes on where it was after a restart, is a gauge.
     """
 
-    def __init__(self, *, wait_s: float = 600.0, lateness_s: float = 600.0) -> None:
+    def __init__(self, topics: LogPair[str] = EVENTS, *, wait_s: float = 600.0, lateness_s: float = 600.0) -> None:
+        self._log_of = dict(topics.paired_with(EVENTS))
         self._registry = registry = CollectorRegistry()  # of this worker alone: a test has several in one process
 
         def counter(name: str, help: str, *labels: str) -> Counter:
@@ -99,7 +99,7 @@ class JoinMetrics:
             counter.labels(partition)  # there from now on, at 0
 
     def checkpoint(
-        self, partition: int, checkpoint: Checkpoint, *, kept: int, behind: tuple[int, int], now_ms: int
+        self, partition: int, checkpoint: Checkpoint, *, kept: int, behind: LogPair[int], now_ms: int
     ) -> None:
         """Take in what one partition has written."""
         self._count(partition, checkpoint.commit.ledger)
@@ -110,19 +110,19 @@ class JoinMetrics:
         for batch in checkpoint.samples:
             if not (batch.signs_array < 0).any():  # a correction says nothing about how fast the join is
                 self._join_delay.observe_all((now_ms - batch.shown_at_ms_array) / 1000)
-        self._click_delay.observe_all(np.maximum(checkpoint.click_delays_ms, 0) / 1000)
+        self._click_delay.observe_all(checkpoint.click_delays_ms / 1000)
 
-    def stands(self, partition: int, *, kept: int, behind: tuple[int, int]) -> None:
+    def stands(self, partition: int, *, kept: int, behind: LogPair[int]) -> None:
         """Note how many lists are in memory, and how many offsets of the two logs are still to be joined."""
         self._kept.labels(partition).set(kept)
-        for log, offsets in zip(LOGS, behind, strict=True):
+        for log, offsets in EVENTS.paired_with(behind):
             self._behind.labels(partition, log).set(offsets)
 
     def _count(self, partition: int, ledger: Ledger) -> None:
         counts, last = ledger.counts(), self._last.setdefault(partition, Ledger().counts())
         more = {name: count - last[name] for name, count in counts.items()}
         self._last[partition] = counts
-        for log in LOGS:
+        for log in EVENTS:
             self._events.labels(partition, log).inc(more[log])
         for name, fate in IMPRESSIONS.items():
             self._impressions.labels(partition, fate).inc(more[name])
@@ -135,12 +135,14 @@ class JoinMetrics:
         self._waiting.labels(partition).set(ledger.waiting)
 
     def _count_refusals(self, letters: Iterable[DeadLetter]) -> None:
-        for (topic, found), count in collections.Counter((letter.topic, letter.reason) for letter in letters).items():
-            reason = label_of(found)
+        for (topic, full_reason), count in collections.Counter(
+            (letter.topic, letter.reason) for letter in letters
+        ).items():
+            reason = label_of(full_reason)
             if reason not in self._reasons and len(self._reasons) >= MOST_REASONS:
                 reason = "other"
             self._reasons.add(reason)
-            self._refused.labels("clicks" if topic.endswith("clicks") else "impressions", reason).inc(count)
+            self._refused.labels(self._log_of[topic], reason).inc(count)
 
     def forget(self, partition: int) -> None:
         """Drop the state of a partition that another worker has now; what was done here stays counted."""

@@ -8,14 +8,7 @@ import os
 import signal
 import threading
 
-from streams.broker import (
-    GIVE_BACK_S,
-    give_memory_back,
-    keep_freed_memory,
-    log_of_job,
-    open_broker,
-    require_topics,
-)
+from streams.broker import GIVE_BACK_S, give_memory_back, keep_freed_memory, log_of_job, open_broker, require_topics
 from streams.join.job.worker import JoinJob
 from streams.settings import Settings
 from streams.web import Health
@@ -50,7 +43,7 @@ def run_join(settings: Settings, *, start: str | None = None, anew: bool = False
     gc.set_threshold(GARBAGE_EVERY)
     threading.Thread(target=stay_small, args=(job.stopping,), daemon=True).start()
     watch, host, port = job.watch, settings.web_host, settings.join_web_port
-    with Health(live=watch.live, ready=watch.ready, metrics=watch.metrics, host=host, port=port) as health:
+    with Health(live=watch.live, ready=watch.ready, metrics=watch.figures.render, host=host, port=port) as health:
         log.info("health and metrics on %s", health.url)
         job.run()
     return 0
@@ -72,7 +65,9 @@ def costs(settings: Settings) -> str:
     # A list of one horizon ago may have taken a click that is still needed, and so be needed itself to explain it; an
     # impression of one horizon before may have held its id.
     reread_s = 3 * settings.horizon_s + settings.future_s
-    list_kb = max(OVERHEAD_BYTES + b.positions * (4 * b.dim + 16) for b in settings.buckets.values()) / 1000
+    list_kb = (
+        max(OVERHEAD_BYTES + bucket.positions * (4 * bucket.dim + 16) for bucket in settings.buckets.values()) / 1000
+    )
     return (
         f"each 1000 impressions/s take about {list_kb * settings.horizon_s / 1000:.1f} GB of memory, and a restart "
         f"at most {reread_s * 1000 / REREAD_RATE:.0f} s: horizon {settings.horizon_s:g} s, {list_kb:.1f} KB a list"

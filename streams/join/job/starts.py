@@ -5,31 +5,34 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import TopicPartition
-from kafka.errors import UnknownTopicOrPartitionError
+from kafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
-from schemas.codec import encode
-from schemas.records import JoinStart
-from streams.broker import BrokerPort, GroupConsumer, GroupOffset
-from streams.join.commit import Commit
-from streams.join.job.records import START_KEY, JoinRecords
-from streams.join.job.writer import JoinWriter, Outgoing
-from streams.join.log_part import BadCommit
+from schemas.codec import SchemaError, decode, encode
+from schemas.records import JoinStart, Rules
+from streams.broker import BrokerPort, GroupConsumer, GroupOffset, LogConsumer
+from streams.join.commit import NO_TOPICS, BadCommit, Commit
+from streams.join.job.owner import Bounds, Inputs, offsets_of
+from streams.join.job.writer import RULES_KEY, START_KEY, JoinWriter, Outgoing
 from streams.logs import RangeError, parse_time
-from streams.settings import Topics
+from streams.settings import LogPair, Topics
 
 log = logging.getLogger(__name__)
 
-BEGUN_BEFORE = -1  # in a JoinStart, for a partition that had a commit already
+BEGUN_BEFORE = -1  # in a JoinStart, for partitions whose earlier JoinStart was lost with the parameters topic
+PATIENCE_S = 30.0  # a writer that was killed holds readers of committed records back for 10 s
 CHOICES = "earliest, latest or a time (ISO 8601, or milliseconds since 1970)"
-
-Inputs = tuple[TopicPartition, TopicPartition]  # impressions and clicks of one partition
-CommittedNow = Mapping[TopicPartition, GroupOffset | None]
-Bounds = Mapping[TopicPartition, tuple[int, int]]
-
 UNREADABLE = "it is tried again every minute; what no replica has whole can only be deleted (kafka-delete-records.sh)"
+WAYS_OUT = (
+    "the other partitions go on; to begin this one again, run once with --anew and --from: earliest joins all "
+    "that the topics hold, and repeats what is in samples already; latest loses what was written before now; TIME "
+    "loses what came before it and repeats what was joined after it"
+)
+
+CommittedNow = Mapping[TopicPartition, GroupOffset | None]
+J = TypeVar("J")
 
 
 class JoinRefused(RuntimeError):
@@ -52,60 +55,34 @@ def parse_start(start: str | None) -> str | int | None:
         raise JoinRefused(f"--from {start!r}: wanted {CHOICES}") from error
 
 
-def commit_of(inputs: Inputs, committed: CommittedNow, bounds: Bounds, topic_ids: tuple[str, str]) -> Commit:
-    """Return the commit of a partition that has begun, or refuse one that cannot be gone on from."""
-    number = inputs[0].partition
-    found = committed[inputs[0]], committed[inputs[1]]
-    if found[0] is None or found[1] is None:
-        missing = " and ".join(place.topic for place, entry in zip(inputs, found, strict=True) if entry is None)
-        raise JoinRefused(
-            f"partition {number} has begun before, and has no committed offset on {missing}; offsets expire a week "
-            f"after a group has gone; {ways_out()}"
+def commit_of(inputs: Inputs, committed: CommittedNow, bounds: Bounds, topic_ids: LogPair[str]) -> Commit:
+    """Return the commit of a partition that has begun; raise BadCommit if nobody can go on from it."""
+    impressions, clicks = inputs.map(committed.__getitem__)
+    if impressions is None or clicks is None:
+        missing = " and ".join(source.topic for source in inputs if committed[source] is None)
+        raise BadCommit(
+            f"it has begun before, and has no committed offset on {missing}; offsets expire a week after a group has "
+            "gone"
         )
-    try:
-        commit, made_for = Commit.decode(found[0], found[1])
-    except BadCommit as error:
-        raise JoinRefused(f"partition {number}: {error}; {ways_out()}") from error
+    commit, made_for = Commit.decode(impressions, clicks)
     if made_for != topic_ids:
         raise made_anew(inputs)
-    for place, part in zip(inputs, (commit.impressions, commit.clicks), strict=True):
-        first, end = bounds[place]
-        if part.place.offset < first:
-            raise JoinRefused(
-                f"partition {number}: {place.topic} begins at {first}, and events from {part.place.offset} are still "
-                f"needed: they were deleted; keep the topic longer; {ways_out()}"
+    for source, part in inputs.paired_with(commit.logs):
+        (first, end), needed_from = bounds[source], part.restart.offset
+        if needed_from < first:
+            raise BadCommit(
+                f"{source.topic} begins at {first}, and events from {needed_from} are still needed: they were deleted; "
+                "keep the topic longer"
             )
         if part.processed > end:
-            raise JoinRefused(
-                f"partition {number}: {place.topic} ends at {end}, and was joined to {part.processed}: the log has "
-                f"lost records; {ways_out()}"
-            )
+            raise BadCommit(f"{source.topic} ends at {end}, and was joined to {part.processed}: the log lost records")
     return commit
 
 
-def made_anew(inputs: Inputs) -> JoinRefused:
-    """Return the refusal of a partition whose logs are others of the same name."""
-    names = f"{inputs[0].topic} or {inputs[1].topic}"
-    return JoinRefused(
-        f"partition {inputs[0].partition}: {names} was made anew since it began (other topic id); {ways_out()}"
-    )
-
-
-def half_of(place: TopicPartition) -> str:
-    """Return what is said of a partition that only one of the two topics has."""
-    return (
-        f"only {place.topic} has a partition {place.partition}: give the other topic as many "
-        "(kafka-topics.sh --alter --partitions); the other partitions go on"
-    )
-
-
-def ways_out() -> str:
-    """Return what somebody can do about a partition that is refused."""
-    return (
-        "the other partitions go on; to begin this one again, run once with --anew and --from: earliest joins all "
-        "that the topics hold, and repeats what is in samples already; latest loses what was written before now; TIME "
-        "loses what came before it and repeats what was joined after it"
-    )
+def made_anew(inputs: Inputs) -> BadCommit:
+    """Return the error of a partition whose logs are others of the same name."""
+    names = " or ".join(source.topic for source in inputs)
+    return BadCommit(f"{names} was made anew since it began (other topic id)")
 
 
 class Starts:
@@ -116,67 +93,99 @@ class Starts:
     """
 
     def __init__(
-        self,
-        broker: BrokerPort,
-        topics: Topics,
-        *,
-        start: str | None,
-        anew: bool,
-        now: Callable[[], float],
+        self, broker: BrokerPort, topics: Topics, *, start: str | None, anew: bool, now: Callable[[], float]
     ) -> None:
         self._broker, self._topics = broker, topics
         self._start, self._anew = parse_start(start), anew
         if anew and start is None:
             raise JoinRefused("--anew begins partitions again: say with --from where")
-        self._records = JoinRecords(broker, topics.parameters, now=now)
+        self._now, self._parameters = now, TopicPartition(topics.parameters, 0)
+        self._consumer: LogConsumer | None = None
+        self._started: JoinStart | None = None  # as it was last read: where the join began, if it has
+        self._rules: dict[str, bytes] = {}  # by hash; whoever uses them checks it
         self._partitions = 0
         self._begun: JoinStart | None = None
-        self.committed = set[int]()  # partitions that this process has committed: --anew was not said of these
-        self.topic_ids = ("", "")  # of impressions and clicks, as they are now
+        self.topic_ids = NO_TOPICS  # as they are now
+
+    def _catch_up(self) -> None:
+        """Read the join's own records on the parameters topic: all that was committed before this call."""
+        try:
+            if self._consumer is None:
+                self._consumer = self._broker.consumer()
+                self._consumer.assign([self._parameters])
+            # The end with open transactions: a decision that is about to be committed must not be missed.
+            (_, end), give_up_at = self._consumer.bounds([self._parameters])[self._parameters], self._now() + PATIENCE_S
+            while (self._consumer.position(self._parameters) or 0) < end:
+                for record in chain.from_iterable(self._consumer.poll(100).values()):
+                    self._take(record.key, record.value)
+                if self._now() > give_up_at:
+                    raise KafkaTimeoutError(f"{self._parameters.topic} was not read to its end within {PATIENCE_S:g} s")
+        except KafkaTimeoutError:
+            raise  # what was read stays read
+        except KafkaError:
+            self.close()
+            raise
+
+    def _take(self, key: bytes | None, value: bytes | None) -> None:
+        try:
+            if key == START_KEY:
+                self._started = decode(value, JoinStart) if value is not None else None
+            elif key is not None and key.startswith(RULES_KEY) and value is not None:
+                rules = decode(value, Rules)
+                self._rules[rules.hash] = rules.rules
+        except SchemaError:
+            return  # somebody else's bytes: what was good stays
+
+    def close(self) -> None:
+        """Let go of the reader; the next read starts from the beginning."""
+        consumer, self._consumer, self._started, self._rules = self._consumer, None, None, {}
+        if consumer is not None:
+            consumer.close()
 
     def look(self) -> bool:
         """Look which topics there are; return whether they were made anew since the last look."""
-        found, before = self._broker.topics(self._topics.events), self.topic_ids
-        missing = [name for name in self._topics.events if name not in found]
+        topics, before = self._broker.topics(self._topics.events), self.topic_ids
+        missing = [name for name in self._topics.events if name not in topics]
         if missing:
             raise UnknownTopicOrPartitionError(f"{' and '.join(missing)}, deleted under a worker; glimpse topics")
-        self._partitions = min((topic.partitions for topic in found.values()), default=0)
-        self.topic_ids = found[self._topics.impressions].topic_id, found[self._topics.clicks].topic_id
-        self._anew = self._anew and before in (("", ""), self.topic_ids)  # it was said of the topics of then
+        self._partitions = min(topic.partitions for topic in topics.values())
+        self.topic_ids = self._topics.events.map(lambda name: topics[name].topic_id)
+        self._anew = self._anew and before in (NO_TOPICS, self.topic_ids)  # --anew applies to the topics of that time
         return self.topic_ids != before
 
     def inputs(self, partition: int) -> Inputs:
         """Return the two logs of a partition."""
-        return TopicPartition(self._topics.impressions, partition), TopicPartition(self._topics.clicks, partition)
+        return self._topics.events.map(lambda topic: TopicPartition(topic, partition))
 
     def decide(self, consumer: GroupConsumer, writer: JoinWriter, member: Any) -> None:
         """Write where every partition begins that has not begun yet, in one transaction: all of them or none."""
         inputs = [self.inputs(number) for number in range(self._partitions)]
         committed = consumer.committed(chain(*inputs))  # first: whoever was deciding has then ended
-        begun = self._records.start()
+        self._catch_up()
+        begun = self._started
         if begun is not None and begun.topic_ids != self.topic_ids:
             if not self._anew:
                 return  # each partition is refused when it is opened
             begun = None
         if begun is not None:
-            starts = [(0, 0)] * (len(inputs) - len(begun.impressions))  # partitions that were added
-        elif any(committed.values()):  # it began before there were such records
-            starts = [(BEGUN_BEFORE, BEGUN_BEFORE)] * len(inputs)
+            starts = [LogPair(0, 0)] * (len(inputs) - len(begun.impressions))  # partitions that were added
+        elif any(committed.values()):  # the parameters topic was recreated
+            starts = [LogPair(BEGUN_BEFORE, BEGUN_BEFORE)] * len(inputs)
         else:
             starts = self._first(consumer, inputs)
         if not starts:
             return
         new, offsets = inputs[len(inputs) - len(starts) :], dict[TopicPartition, GroupOffset]()
-        for places, (impressions, clicks) in zip(new, starts, strict=True):
-            if impressions != BEGUN_BEFORE and not any(committed[place] for place in places):
-                commit = Commit.beginning(impressions=impressions, clicks=clicks)
-                entries = commit.encode(self.topic_ids)
-                offsets |= {place: GroupOffset(*entry) for place, entry in zip(places, entries, strict=True)}
-        marker = Outgoing(self._topics.parameters, START_KEY, encode(extended(begun, self.topic_ids, starts)))
-        writer.write([marker], offsets, member)
-        log.info("partitions %s begin", [places[0].partition for places in new])
+        for sources, start in zip(new, starts, strict=True):
+            if start.impressions != BEGUN_BEFORE and not any(committed[source] for source in sources):
+                offsets |= offsets_of(sources, Commit.beginning(**start._asdict()).encode(self.topic_ids))
+        impressions = [*(begun.impressions if begun else ()), *(start.impressions for start in starts)]
+        clicks = [*(begun.clicks if begun else ()), *(start.clicks for start in starts)]
+        marker = encode(JoinStart(*self.topic_ids, impressions, clicks))
+        writer.write([Outgoing(self._topics.parameters, START_KEY, marker)], offsets, member)
+        log.info("partitions %s begin", [sources.impressions.partition for sources in new])
 
-    def _first(self, consumer: GroupConsumer, inputs: list[Inputs]) -> list[tuple[int, int]]:
+    def _first(self, consumer: GroupConsumer, inputs: list[Inputs]) -> list[LogPair[int]]:
         if self._start is None:
             raise JoinRefused(
                 "this join never began; say where: --from earliest joins all that the topics hold, --from latest "
@@ -184,57 +193,65 @@ class Starts:
                 "stopped, whatever --from says"
             )
         offsets = self._offsets(self._start, consumer, chain(*inputs))
-        return [(offsets[impressions], offsets[clicks]) for impressions, clicks in inputs]
+        return [sources.map(offsets.__getitem__) for sources in inputs]
 
     def read(self) -> None:
         """Read which partitions have begun: before their commits, which were written with that or after it."""
-        self._begun = self._records.start()
-
-    def has_begun(self, partition: int) -> bool:
-        """Return whether a partition without any commit has begun all the same: then the commit was lost."""
-        begun = self._begun
-        return begun is not None and (begun.topic_ids != self.topic_ids or partition < len(begun.impressions))
-
-    def resume(
-        self, consumer: GroupConsumer, inputs: Inputs, committed: CommittedNow, bounds: Bounds
-    ) -> tuple[Commit, str]:
-        """Return the commit to go on from and how it was found; refuse a partition whose commit cannot be used."""
-        try:
-            return commit_of(inputs, committed, bounds, self.topic_ids), "its commit"
-        except JoinRefused as error:
-            begun = self._begun
-            others = begun is not None and begun.topic_ids != self.topic_ids  # offsets go when their topics do
-            return self.again(consumer, inputs, made_anew(inputs) if others else error)
-
-    def again(self, consumer: GroupConsumer, inputs: Inputs, error: JoinRefused) -> tuple[Commit, str]:
-        """Return where a partition with such an error begins anew, if that was said; else raise the error."""
-        if not self._anew or self._start is None or inputs[0].partition in self.committed:
-            raise error
-        offsets = self._offsets(self._start, consumer, inputs)
-        commit = Commit.beginning(impressions=offsets[inputs[0]], clicks=offsets[inputs[1]])
-        return commit, f"--from {self._start}, as {error}"
+        self._catch_up()
+        self._begun = self._started
 
     def rules(self) -> dict[str, bytes]:
         """Return the rules that events were judged by so far, by hash."""
-        return self._records.rules()
+        self._catch_up()
+        return self._rules
+
+    @property
+    def _began_elsewhere(self) -> bool:
+        """Whether the join began in other topics of these names, whose offsets went with them."""
+        return self._begun is not None and self._begun.topic_ids != self.topic_ids
+
+    def has_begun(self, partition: int) -> bool:
+        """Return whether a partition without any commit has begun all the same: then the commit was lost."""
+        return self._begun is not None and (self._began_elsewhere or partition < len(self._begun.impressions))
+
+    def resume(
+        self,
+        consumer: GroupConsumer,
+        inputs: Inputs,
+        committed: CommittedNow,
+        bounds: Bounds,
+        open_join: Callable[[Commit], J],
+        *,
+        has_written: bool,
+    ) -> tuple[J, Commit, str]:
+        """Return the join of a partition, the commit that it goes on from, and where that is from.
+
+        A commit that cannot be used is refused, unless --anew allows a new start, and this process
+        has not written it since.
+        """
+        number = inputs.impressions.partition
+        try:
+            commit = commit_of(inputs, committed, bounds, self.topic_ids)
+            return open_join(commit), commit, "its commit"
+        except BadCommit as bad:
+            error = made_anew(inputs) if self._began_elsewhere else bad
+            refused = JoinRefused(f"partition {number}: {error}; {WAYS_OUT}")
+            if not self._anew or self._start is None or has_written:
+                raise refused from bad
+        offsets = inputs.map(self._offsets(self._start, consumer, inputs).__getitem__)
+        commit = Commit.beginning(**offsets._asdict())
+        return open_join(commit), commit, f"--from {self._start}, as {refused}"
 
     @staticmethod
     def _offsets(
-        start: str | int, consumer: GroupConsumer, places: Iterable[TopicPartition]
+        start: str | int, consumer: GroupConsumer, sources: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        wanted = list(places)
+        wanted = list(sources)
         bounds = consumer.bounds(wanted)
+        if start == "earliest":
+            return {source: first for source, (first, _) in bounds.items()}
+        ends = {source: end for source, (_, end) in bounds.items()}
         if isinstance(start, str):
-            return {place: bounds[place][start == "latest"] for place in wanted}
-        found = consumer.offsets_at(wanted, start)
-        return {place: bounds[place][1] if (at := found[place]) is None else at for place in wanted}
-
-    def close(self) -> None:
-        """Let go of connections."""
-        self._records.close()
-
-
-def extended(begun: JoinStart | None, topic_ids: tuple[str, str], more: list[tuple[int, int]]) -> JoinStart:
-    """Return the decision with the starts of more partitions."""
-    known = (begun.impressions, begun.clicks) if begun else ([], [])
-    return JoinStart(*topic_ids, known[0] + [start[0] for start in more], known[1] + [start[1] for start in more])
+            return ends
+        offsets = consumer.offsets_at(wanted, start)
+        return {source: end if (offset := offsets[source]) is None else offset for source, end in ends.items()}

@@ -7,7 +7,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import Any
 
 from kafka import TopicPartition
@@ -24,18 +23,16 @@ from streams.broker import (
     REAL_CLOCKS,
     BrokerPort,
     GroupConsumer,
-    GroupOffset,
     JobClocks,
     JobMemory,
     UnreadableBatch,
 )
-from streams.events import Acceptance
+from streams.events import EventReader
 from streams.join.commit import Commit
-from streams.join.job.partition import Entries, PartitionJoin
-from streams.join.job.starts import UNREADABLE, Bounds, CommittedNow, JoinRefused, Starts, half_of, ways_out
+from streams.join.job.owner import Bounds, JoinOwner
+from streams.join.job.starts import UNREADABLE, WAYS_OUT, CommittedNow, JoinRefused, Starts
 from streams.join.job.watch import JoinWatch
 from streams.join.job.writer import JoinWriter, Pace
-from streams.join.log_part import BadCommit
 from streams.join.session_join import SessionJoin
 from streams.settings import Settings, Topics
 
@@ -43,11 +40,10 @@ log = logging.getLogger(__name__)
 
 CHECKPOINT_EVERY_S = 0.25
 POLL_MS = 50
-IDLE_CHECK_S = 5.0
+MAINTAIN_EVERY_S = 5.0
 MANY_BEHIND = 10_000  # records to be read, whose buffers are worth giving back
 AGAIN_S, MOST_AGAIN_S = 0.5, 5.0  # to the next look after an error, and after many
 ONE_NAME_EACH = "give each join process a group_instance_id of its own"
-WAITING_S, REFUSED_S = 1.0, 60.0  # to the next look at what has not begun, and at what is refused
 
 
 class JoinJob:
@@ -55,16 +51,12 @@ class JoinJob:
 
     Parameters
     ----------
-    settings
-        Topics, buckets and times.
-    broker
-        Where they are.
     start
-        Where a join that never began begins; None refuses to begin. Of no effect afterwards.
+        Start position for the first run. None: refuse to start. Of no effect afterwards.
     anew
-        Whether ``start`` also tells where a partition begins again whose commit cannot be used.
-    clocks, stopping
-        The time, and what is set to end the job.
+        Whether ``start`` also applies to partitions whose commit cannot be used.
+    stopping
+        What is set to end the job.
     """
 
     _consumer: GroupConsumer
@@ -79,26 +71,21 @@ class JoinJob:
         clocks: JobClocks = REAL_CLOCKS,
         stopping: threading.Event | None = None,
     ) -> None:
-        self._broker, self._now = broker, clocks.monotonic
-        self._accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
-        self._wait_ms, self._lateness_ms = int(settings.wait_s * 1000), int(settings.lateness_s * 1000)
-        self._append_time = settings.timestamps == "LogAppendTime"
-        self._topics = Topics.of(settings)
+        self._settings, self._broker, self._now = settings, broker, clocks.monotonic
+        self._topics, self._reader = Topics.of(settings), EventReader.of(settings)
         # By its own name a static member ends at once what it was killed in, instead of waiting for that to time out.
-        self._name = settings.group_instance_id
-        self._writer_name = f"glimpse-join-{self._name or uuid.uuid4()}"
+        self._writer_name = f"glimpse-join-{settings.group_instance_id or uuid.uuid4()}"
         self._writer: JoinWriter | None = None
         self._pace, self._again_s = Pace(), AGAIN_S
         self._memory, self._backlog = JobMemory(), JobMemory(few=MANY_BEHIND)  # of lists, and of what was fetched
         self._starts = Starts(broker, self._topics, start=start, anew=anew, now=self._now)
-        self._joins: dict[int, PartitionJoin] = {}
-        self._refused: dict[int, str] = {}
-        self._look_again_at: float | None = None
+        self._owners: dict[int, JoinOwner] = {}  # of each partition that was ever assigned
+        self._look_again_at: float | None = None  # at all of them, after an error of the transaction that they share
         self._member: Any = None  # what the group called us when it assigned the partitions
-        self._checkpoint_at = self._idle_at = self._now()
+        self._checkpoint_at = self._maintained_at = self._now()
         self.stopping = stopping or threading.Event()
-        self.watch = JoinWatch(self._joins, wait_s=settings.wait_s, lateness_s=settings.lateness_s)
-        self.watch.refused = self._refused
+        times = {"wait_s": settings.wait_s, "lateness_s": settings.lateness_s}
+        self.watch = JoinWatch(self._owners, self._topics.events, **times)
 
     def run(self) -> None:
         """Join until ``stopping`` is set."""
@@ -108,7 +95,8 @@ class JoinJob:
                 self.turn()
             self.finish()
         except FencedInstanceIdError as error:  # were both to go on, they would take the partitions from each other
-            raise JoinRefused(f"another join is called {self._name!r}, and has taken over; {ONE_NAME_EACH}") from error
+            name = self._settings.group_instance_id
+            raise JoinRefused(f"another join is called {name!r}, and has taken over; {ONE_NAME_EACH}") from error
         finally:
             self.close()
 
@@ -119,7 +107,7 @@ class JoinJob:
     def finish(self) -> None:
         """Commit what is joined."""
         if self._writer is not None and self._member is not None:
-            self._survive(self._commit)
+            self._survive(self._checkpoint)
 
     def close(self) -> None:
         """Leave the group, whatever was not committed."""
@@ -128,30 +116,28 @@ class JoinJob:
         self._consumer.close()
 
     def turn(self) -> None:
-        """Poll once and do what is due."""
+        """Poll, feed, checkpoint, maintain: each when it is due."""
         self.watch.turned()
         polled = self._poll()
         now = self._now()
-        if self._consumer.moved() or (self._look_again_at is not None and now >= self._look_again_at):
+        if self._consumer.moved() or self._must_look(now):
             self._survive(self._reassign)
             return  # what was polled before is fetched again
         if self._writer is None or self._member is None:
             return  # nothing is assigned, or what is committed is not known: then too
-        for place, records in polled.items():
-            if place.partition in self._joins:
-                self._joins[place.partition].logs[place.topic == self._topics.clicks].fetched(list(records))
-        most_bytes = self._pace.bytes // max(1, len(self._joins))
-        self._with_each(lambda number, one: one.turn(self._consumer, self._starts.inputs(number), most_bytes))
-        self._memory.holds(sum(len(one.join) for one in self._joins.values()))
-        self._backlog.holds(sum(log.behind for one in self._joins.values() for log in one.logs))
+        self._feed(polled)
         if now - self._checkpoint_at >= CHECKPOINT_EVERY_S:
-            self._survive(self._commit)
+            self._survive(self._checkpoint)
             self._checkpoint_at = self._now()
-        if now - self._idle_at >= IDLE_CHECK_S:
-            self._note_silence()
-            if not self._memory.give_back():
-                self._backlog.give_back()
-            self._idle_at = now
+        if now - self._maintained_at >= MAINTAIN_EVERY_S:
+            self._maintain()
+            self._maintained_at = now
+
+    def _must_look(self, now: float) -> bool:
+        """Return whether what is committed must be looked at again."""
+        if self._look_again_at is not None:
+            return now >= self._look_again_at
+        return any(owner.due for owner in self._owners.values())
 
     def _poll(self) -> Mapping[TopicPartition, Sequence[Any]]:
         try:
@@ -169,19 +155,36 @@ class JoinJob:
             self.stopping.wait(0.5)
         return {}
 
-    def _with_each(self, work: Callable[[int, PartitionJoin], None]) -> None:
-        """Do ``work`` with the join of each partition; what fails with one of them, whatever it is, stops it alone."""
-        for partition, partition_join in list(self._joins.items()):
+    def _feed(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
+        """Give what was polled to the owners."""
+        owners = self.watch.joined.values()
+        logs = {log.source: log for owner in owners for log in owner.logs}
+        for source, records in polled.items():
+            if source in logs:
+                logs[source].fetched(list(records))
+        most_bytes = self._most_bytes()
+        self._with_each(lambda owner: owner.feed(self._consumer, most_bytes))
+        owners = self.watch.joined.values()
+        self._memory.holds(sum(len(owner.join) for owner in owners))
+        self._backlog.holds(sum(sum(owner.behind) for owner in owners))
+
+    def _most_bytes(self) -> int:
+        """Return the share of a transaction that each partition has."""
+        return self._pace.bytes // max(1, len(self.watch.joined))
+
+    def _with_each(self, work: Callable[[JoinOwner], None]) -> None:
+        """Do ``work`` with each owner; what fails with one of them, whatever it is, stops it alone."""
+        for number, owner in self.watch.joined.items():
             try:
-                work(partition, partition_join)
+                work(owner)
             except IllegalStateError:  # it was taken away just now; the next turn sees to that
                 continue
             except Exception as error:
-                log.exception("partition %d", partition)
-                self._refuse_all(self._starts.inputs(partition)[:1], f"cannot be joined: {error!r}")
+                log.exception("partition %d", number)
+                self._refuse_all([owner.inputs.impressions], f"cannot be joined: {error!r}")
 
     def _reassign(self) -> None:
-        """Keep the joins whose partitions came back untouched, drop the others, and open those that are new."""
+        """Keep the owners whose partitions came back untouched, close the others, and open those that are new."""
         # Taken before the commits are looked at: whoever takes a partition over later makes this membership stale,
         # and the broker then refuses what is committed with it.
         self._member, self._look_again_at, self.watch.assigned = self._consumer.member(), None, False
@@ -189,141 +192,121 @@ class JoinJob:
             return  # the group says more soon
         if self._writer is None:
             self._writer = JoinWriter(self._broker, self._writer_name, last=self._topics.samples)
-        places = self._consumer.assignment()
-        numbers = sorted({place.partition for place in places})
-        assigned = [number for number in numbers if places.issuperset(self._starts.inputs(number))]
-        gone = {*self._joins, *self._refused} - {*numbers}
-        if gone:
+        sources = self._consumer.assignment()
+        numbers = {source.partition for source in sources}
+        if gone := self.watch.joined.keys() - numbers:
             log.info("partitions %s went to another worker", sorted(gone))
-        for partition in {*self._joins, *self._refused} if self._starts.look() else gone:
-            self._forget(partition)
+        made_anew = self._starts.look()
+        for number, owner in self._owners.items():
+            if made_anew or number not in numbers:
+                owner.close()
+                self.watch.figures.forget(number)
+        assigned = [number for number in sorted(numbers) if sources.issuperset(self._owner(number).inputs)]
         if 0 in assigned:
             self._starts.decide(self._consumer, self._writer, self._member)
         self._starts.read()
-        inputs = {partition: self._starts.inputs(partition) for partition in assigned}
-        committed = self._consumer.committed(chain(*inputs.values()))
-        bounds = self._consumer.bounds(chain(*inputs.values()))
-        for place in places:
-            if place.partition not in assigned:  # somebody has added partitions to one of the two topics
-                self._consumer.seek(place, 0)
-                self._refuse(place.partition, half_of(place))
+        inputs = [source for number in assigned for source in self._owner(number).inputs]
+        committed, bounds = self._consumer.committed(inputs), self._consumer.bounds(inputs)
+        for source in sources:
+            if source.partition not in assigned:  # somebody has added partitions to one of the two topics
+                self._consumer.seek(source, 0)
+                self._refuse(
+                    source.partition,
+                    f"only {source.topic} has a partition {source.partition}: give the other topic as many "
+                    "(kafka-topics.sh --alter --partitions); the other partitions go on",
+                )
         waiting = [number for number in assigned if not self._open(number, committed, bounds)]
-        pause_s = WAITING_S if waiting else REFUSED_S if self._refused else None
-        self._look_again_at = None if pause_s is None else self._now() + pause_s
         self.watch.assigned = not waiting
 
-    def _forget(self, partition: int) -> None:
-        self._joins.pop(partition, None)
-        self._refused.pop(partition, None)
-        self.watch.forget(partition)
+    def _owner(self, number: int) -> JoinOwner:
+        if number not in self._owners:
+            append_time = self._settings.timestamps == "LogAppendTime"
+            self._owners[number] = JoinOwner(self._starts.inputs(number), now=self._now, append_time=append_time)
+        return self._owners[number]
 
-    def _refuse(self, partition: int, why: str) -> None:
+    def _refuse(self, number: int, why: str) -> None:
         """Leave a partition alone, and go on with the others."""
         log.error("not joined: %s", why)
-        self._forget(partition)
-        self._refused[partition] = why
-        for place in self._consumer.assignment().intersection(self._starts.inputs(partition)):
+        owner = self._owner(number)
+        owner.refuse(why)
+        self.watch.figures.forget(number)
+        for source in self._consumer.assignment().intersection(owner.inputs):
             with suppress(IllegalStateError):  # it was taken away just now
-                self._consumer.pause(place)
+                self._consumer.pause(source)
 
-    def _refuse_all(self, places: Iterable[TopicPartition], why: str) -> None:
+    def _refuse_all(self, sources: Iterable[TopicPartition], why: str) -> None:
         """Leave these partitions alone for a while."""
-        for place in places:
-            self._refuse(place.partition, f"partition {place.partition} of {place.topic}: {why}; {ways_out()}")
-        later = self._now() + REFUSED_S
-        self._look_again_at = later if self._look_again_at is None else min(self._look_again_at, later)
+        for source in sources:
+            self._refuse(source.partition, f"partition {source.partition} of {source.topic}: {why}; {WAYS_OUT}")
 
-    def _open(self, partition: int, committed: CommittedNow, bounds: Bounds) -> bool:
+    def _open(self, number: int, committed: CommittedNow, bounds: Bounds) -> bool:
         """Have a partition joined from where it stands, or refuse it; return whether it has begun."""
-        places = self._starts.inputs(partition)
-        entries: Any = committed[places[0]], committed[places[1]]
-        for place in places:
-            self._consumer.seek(place, bounds[place][0])  # wherever it is read from in the end
-        if entries == (None, None) and not self._starts.has_begun(partition):
+        owner = self._owner(number)
+        entries = owner.inputs.map(committed.__getitem__)
+        for source in owner.inputs:
+            self._consumer.seek(source, bounds[source][0])  # wherever it is read from in the end
+        if entries == (None, None) and not self._starts.has_begun(number):
+            owner.wait()
             return False
-        partition_join = self._joins.get(partition)
-        if partition_join is None or not partition_join.still_at(entries):
-            self._joins.pop(partition, None)  # when somebody else has gone on, what we have is of no use
+        if not (owner.is_open and owner.still_at(entries)):
+            owner.close()  # when somebody else has gone on, what we have is of no use
             try:
-                resume, how = self._starts.resume(self._consumer, places, committed, bounds)
-                try:
-                    partition_join = self._join(partition, resume)
-                except BadCommit as bad:
-                    error = JoinRefused(f"partition {partition}: {bad}; {ways_out()}")
-                    resume, how = self._starts.again(self._consumer, places, error)
-                    partition_join = self._join(partition, resume)
+                self._resume(owner, committed, bounds)
             except JoinRefused as error:
-                self._refuse(partition, str(error))
+                self._refuse(number, str(error))
                 return True
-            partition_join.committed = None if None in entries else entries
-            again = sum(part.processed - part.place.offset for part in (resume.impressions, resume.clicks))
-            log.info("partition %d goes on from %s, after rereading %d events", partition, how, again)
-        for place, one in zip(places, partition_join.logs, strict=True):
-            self._consumer.seek(place, one.fetched_to)
-            self._consumer.resume(place)
+        owner.read_on(self._consumer)
         return True
 
-    def _join(self, partition: int, resume: Commit) -> PartitionJoin:
-        join = SessionJoin(
-            self._accept,
-            wait_ms=self._wait_ms,
-            lateness_ms=self._lateness_ms,
-            resume=resume,
-            known=self._starts.rules(),
-            partition=partition,
-            impressions_topic=self._topics.impressions,
-            clicks_topic=self._topics.clicks,
-        )
-        self._refused.pop(partition, None)
-        self._joins[partition] = partition_join = PartitionJoin(
-            join, resume, now=self._now, append_time=self._append_time
-        )
-        self.watch.opened(partition, resume.ledger)
-        return partition_join
+    def _resume(self, owner: JoinOwner, committed: CommittedNow, bounds: Bounds) -> None:
+        """Open a partition from its commit, or from where it begins again."""
+        number = owner.number
 
-    def _note_silence(self) -> None:
-        """Let lists be forgotten although a log is silent: what it gets next will be of now, not of then."""
-        silent = {
-            partition: self._starts.inputs(partition)
-            for partition, partition_join in self._joins.items()
-            if any(partition_join.silent(one) for one in partition_join.logs)
-        }
-        if not silent:
-            return
-        try:
-            bounds = self._consumer.bounds(chain(*silent.values()))
-        except KafkaError:
-            return  # not known to be at its end now; there is no hurry
-        for partition, places in silent.items():
-            self._joins[partition].note_silence([bounds[place][1] for place in places])
+        def open_join(resume: Commit) -> SessionJoin:
+            rules, topics = self._starts.rules(), self._topics.events
+            return SessionJoin.of(
+                self._settings, self._reader, resume=resume, known=rules, partition=number, topics=topics
+            )
 
-    def _commit(self) -> None:
-        """Take a checkpoint of every join, and write all that is new with the offsets in one transaction."""
-        most_bytes, ids = self._pace.bytes // max(1, len(self._joins)), self._starts.topic_ids
-        self._with_each(lambda _, one: one.prepare(self._topics, ids, most_bytes=most_bytes))
-        pending = {number: one.pending for number, one in self._joins.items() if one.pending is not None}
+        join, resume, how = self._starts.resume(
+            self._consumer, owner.inputs, committed, bounds, open_join, has_written=owner.has_written
+        )
+        self.watch.figures.opened(number, resume.ledger)
+        again = sum(part.processed - part.restart.offset for part in resume.logs)
+        log.info("partition %d goes on from %s, after rereading %d events", number, how, again)
+        owner.open(join, resume, owner.inputs.map(committed.__getitem__))
+
+    def _maintain(self) -> None:
+        """Have lists forgotten whose logs are silent, and memory given back."""
+        silent = [owner for owner in self.watch.joined.values() if owner.silent]
+        with suppress(KafkaError):  # not known to be at its end now; there is no hurry
+            bounds = self._consumer.bounds([source for owner in silent for source in owner.inputs]) if silent else {}
+            for owner in silent:  # what a silent log gets next will be of now, not of then
+                owner.maintain(bounds)
+        if not self._memory.give_back():
+            self._backlog.give_back()
+
+    def _checkpoint(self) -> None:
+        """Take a checkpoint of every partition, and write all that is new with the offsets in one transaction."""
+        most_bytes, ids = self._most_bytes(), self._starts.topic_ids
+        self._with_each(lambda owner: owner.checkpoint(self._topics, ids, most_bytes=most_bytes))
+        pending = {owner: owner.pending for owner in self._owners.values() if owner.pending is not None}
         if not pending:
             return
-        events = self._topics.events
-        if self._consumer.topic_ids(events) != dict(zip(events, self._starts.topic_ids, strict=True)):
+        now_there = self._consumer.topic_ids(self._topics.events)
+        if self._topics.events.map(now_there.get) != ids:
             self._look_again_at = self._now()  # other events at these offsets; a client may just read on there
             return
         started = self._now()
         assert self._writer is not None
-        offsets = dict[TopicPartition, GroupOffset]()
-        for partition, one in pending.items():
-            offsets |= self._offsets(partition, one.entries)
-        self._writer.write(chain.from_iterable(one.records for one in pending.values()), offsets, self._member)
-        self._starts.committed.update(pending)
+        offsets = {source: offset for owner in pending for source, offset in owner.offsets().items()}
+        records = [record for checkpoint in pending.values() for record in checkpoint.records]
+        self._writer.write(records, offsets, self._member)
         seconds = self._now() - started
         self._pace.took(seconds)
-        record_bytes = sum(one.record_bytes for one in pending.values())
-        checkpoints = {number: self._joins[number].written() for number in pending}
-        self.watch.committed(checkpoints, seconds=seconds, record_bytes=record_bytes)
-
-    def _offsets(self, partition: int, entries: Entries) -> dict[TopicPartition, GroupOffset]:
-        places = self._starts.inputs(partition)
-        return {place: GroupOffset(*entry) for place, entry in zip(places, entries, strict=True)}
+        written = {owner.number: owner.written() for owner in pending}
+        record_bytes = sum(len(record.key or b"") + len(record.value or b"") for record in records)
+        self.watch.committed(written, seconds=seconds, record_bytes=record_bytes)
 
     def _survive(self, work: Callable[[], None]) -> None:
         """Do ``work``; if Kafka fails it, look soon what is committed, and go on from there.
@@ -338,7 +321,7 @@ class JoinJob:
             raise
         except KafkaError as error:
             log.warning("looks at the committed offsets again, after %r", error)
-            self.watch.failed()
+            self.watch.figures.failed()
             self._pace.failed()
             self._drop_writer()
             self._look_again_at = self._now() + self._again_s

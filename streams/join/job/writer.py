@@ -10,10 +10,10 @@ from kafka import TopicPartition
 
 from schemas.codec import encode
 from streams.broker import BrokerPort, GroupOffset
-from streams.join.job.records import RULES_KEY
 from streams.join.outbox import Checkpoint
 from streams.settings import Topics
 
+START_KEY, RULES_KEY = b"@join", b"@rules-"  # of the join's own records on the parameters topic
 PATIENCE_MS = 10_000
 LEAST_BYTES, MOST_BYTES = 1 << 20, 32 << 20  # of one transaction
 QUICK_S, SLOW_S = 1.0, 3.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kafka import TopicPartition
@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import AuthorizationError, KafkaError
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
-from streams.broker import Found, admin_client, describe_topics, topic_specs
+from streams.broker import TopicState, admin_client, describe_topics, topic_specs
 from streams.lag.commit_records import Committed
 from streams.lag.facts import LogState, LogsView, Retention, Unread
 from streams.lag.job.count import RecordCounter
@@ -38,29 +38,27 @@ class Broker:
         for client in (self._admin, self._unstable, *self._counters.values()):
             client.close()
 
-    def topics(self, names: Iterable[str]) -> dict[str, Found]:
+    def topics(self, names: Iterable[str]) -> dict[str, TopicState]:
         """Return the topics that are there."""
         return describe_topics(self._admin, names)
 
     def retention(self, names: Iterable[str]) -> dict[str, Retention]:
         """Return how long each topic keeps records, and whose clock stamps them."""
         asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
-        found = {}
-        for name, config in self._admin.describe_configs(asked, config_filter="all")["topic"].items():
-            if "retention.ms" not in config:  # without DESCRIBE_CONFIGS there is nothing; then it is as it should be
-                wanted = next(topic.config for topic in topic_specs(self._settings) if topic.name == name)
-                live = self._live(name, wanted)
-                found[name] = Retention(None, live, "compact" in wanted["cleanup.policy"], known=False)
-                continue
-            kept_ms, policy = int(config["retention.ms"]["value"]), config["cleanup.policy"]["value"]
-            deletes = "delete" in policy
-            found[name] = Retention(
-                kept_ms / 1000 if deletes and kept_ms >= 0 else None,
-                self._live(name, {key: entry["value"] for key, entry in config.items()}),
-                "compact" in policy,
-                by_size=deletes and int(config["retention.bytes"]["value"]) >= 0,
+        wanted = {topic.name: topic.config for topic in topic_specs(self._settings)}
+        retentions = {}
+        for name, described in self._admin.describe_configs(asked, config_filter="all")["topic"].items():
+            known = "retention.ms" in described  # without DESCRIBE_CONFIGS there is nothing; then it is as it should be
+            config = {key: entry["value"] for key, entry in described.items()} if known else wanted[name]
+            deletes = known and "delete" in config["cleanup.policy"]
+            retentions[name] = Retention(
+                int(config["retention.ms"]) / 1000 if deletes and int(config["retention.ms"]) >= 0 else None,
+                self._live(name, config),
+                "compact" in config["cleanup.policy"],
+                by_size=deletes and int(config["retention.bytes"]) >= 0,
+                known=known,
             )
-        return found
+        return retentions
 
     def _live(self, name: str, config: Mapping[str, str]) -> bool:
         """Return whether stamps tell when a topic was written: the broker's, the join's, or those it holds near now."""
@@ -68,60 +66,46 @@ class Broker:
             return True
         return int(config.get("message.timestamp.after.max.ms", OPEN_MS)) < OPEN_MS  # a log that is loaded opens it
 
-    def logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogState]:
+    def logs(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogState]:
         """Return where partitions begin and end."""
-        asked = list(partitions)
-        high = self._offsets(asked, OffsetSpec.LATEST)  # first, so that only a transaction can hold the end below it
-        end = self._offsets(asked, OffsetSpec.LATEST, stable=True)
-        start = self._offsets(asked, OffsetSpec.EARLIEST)
-        found = {
-            partition: (start[partition].offset, end[partition].offset, high[partition].offset) for partition in asked
-        }
-        return {partition: LogState(start, end, max(end, high)) for partition, (start, end, high) in found.items()}
+        high = self._offsets(partitions, OffsetSpec.LATEST)  # first, so that only a transaction can hold the end below
+        end = self._offsets(partitions, OffsetSpec.LATEST, stable=True)
+        start = self._offsets(partitions, OffsetSpec.EARLIEST)
+        return {at: LogState(start[at].offset, end[at].offset, max(end[at].offset, high[at].offset)) for at in end}
 
     def offsets_at(self, partitions: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int | None]:
         """Return the first offset with a time stamp from ``at_ms`` on, or None when there is none yet."""
-        found = self._offsets(list(partitions), at_ms, stable=True)
-        return {partition: one.offset if one.offset >= 0 else None for partition, one in found.items()}
+        answers = self._offsets(partitions, at_ms, stable=True)
+        return {partition: answer.offset if answer.offset >= 0 else None for partition, answer in answers.items()}
 
     def newest_ms(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the highest time stamp of each partition."""
-        return {
-            partition: int(one.timestamp)
-            for partition, one in self._offsets(list(partitions), OffsetSpec.MAX_TIMESTAMP).items()
-        }
+        answers = self._offsets(partitions, OffsetSpec.MAX_TIMESTAMP)
+        return {partition: int(newest.timestamp) for partition, newest in answers.items()}
 
     def oldest_ms(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the time stamp of the first record that each partition still has, if it has one."""
-        found = self._offsets(list(partitions), 0)  # the first that is not from before 1970
-        return {partition: int(one.timestamp) for partition, one in found.items() if one.offset >= 0}
+        answers = self._offsets(partitions, 0)  # the first that is not from before 1970
+        return {partition: int(answer.timestamp) for partition, answer in answers.items() if answer.offset >= 0}
 
-    def _offsets(self, partitions: list[TopicPartition], what: int, *, stable: bool = False) -> Mapping[Any, Any]:
+    def _offsets(self, partitions: Iterable[TopicPartition], what: int, *, stable: bool = False) -> Mapping[Any, Any]:
         level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
         return self._admin.list_partition_offsets(dict.fromkeys(partitions, what), isolation_level=level)  # type: ignore[no-any-return]
 
-    def committed(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, Committed]]:
-        """Return the offsets that groups have committed."""
-        found = self._admin.list_group_offsets(dict.fromkeys(groups))
+    def committed(self, group: str) -> dict[TopicPartition, Committed]:
+        """Return the offsets that a group has committed."""
+        offsets = self._admin.list_group_offsets({group: None}).get(group, {})
         return {
-            group: {
-                partition: Committed(one.offset, one.metadata or "")
-                for partition, one in partitions.items()
-                if one.offset >= 0
-            }
-            for group, partitions in found.items()
+            partition: Committed(at.offset, at.metadata or "") for partition, at in offsets.items() if at.offset >= 0
         }
 
-    def members(self, groups: Iterable[str]) -> dict[str, int | None]:
-        """Return how many consumers each group has; None where that is hidden."""
-        found: dict[str, int | None] = {}
-        for group in groups:
-            try:
-                one = self._admin.describe_groups([group])[group]
-                found[group] = None if "Authorization" in str(one.get("error") or "") else len(one["members"])
-            except AuthorizationError:
-                found[group] = None
-        return found
+    def members(self, group: str) -> int | None:
+        """Return how many consumers a group has; None where that is hidden."""
+        try:
+            described = self._admin.describe_groups([group])[group]
+        except AuthorizationError:
+            return None
+        return None if "Authorization" in str(described.get("error") or "") else len(described["members"])
 
     def open_transactions(self, logs: Mapping[TopicPartition, LogState]) -> dict[TopicPartition, tuple[int, str]]:
         """Return since when, and by whom, a transaction holds back the end of each of these partitions.
@@ -130,25 +114,26 @@ class Broker:
         """
         begun: dict[TopicPartition, tuple[int, str]] = {}
         try:
-            listed = [one for each in self._admin.list_transactions(state_filters=ONGOING).values() for one in each]
-            described = self._admin.describe_transactions([one.transactional_id for one in listed])
-            for writer, one in described.items():
-                for partition in one.topic_partitions & logs.keys():
-                    begun[partition] = min((one.transaction_start_time_ms, writer), begun.get(partition, (2**62, "")))
+            listed = [
+                transaction
+                for transactions in self._admin.list_transactions(state_filters=ONGOING).values()
+                for transaction in transactions
+            ]
+            described = self._admin.describe_transactions([transaction.transactional_id for transaction in listed])
+            for writer, transaction in described.items():
+                start = transaction.transaction_start_time_ms, writer
+                begun |= {
+                    partition: min(start, begun.get(partition, start))
+                    for partition in transaction.topic_partitions & logs.keys()
+                }
         except KafkaError:
             begun = {}  # not allowed, gone in between, or a broker before Kafka 3.0
         for partition in logs.keys() - begun.keys():
-            first = self._first_unstable(partition, logs[partition].end)
-            if first is not None:
-                begun[partition] = (first, "")
+            self._unstable.assign([partition])
+            self._unstable.seek(partition, logs[partition].end)
+            for [record] in self._unstable.poll(timeout_ms=1000, max_records=1).values():  # none: it has ended by now
+                begun[partition] = int(record.timestamp), ""
         return begun
-
-    def _first_unstable(self, partition: TopicPartition, offset: int) -> int | None:
-        self._unstable.assign([partition])
-        self._unstable.seek(partition, offset)
-        for records in self._unstable.poll(timeout_ms=1000, max_records=1).values():
-            return int(records[0].timestamp)
-        return None  # it has ended by now
 
     def unread(
         self, group: str, positions: Mapping[TopicPartition, int], view: LogsView
@@ -158,9 +143,5 @@ class Broker:
             self._counters[group] = RecordCounter(reader(self._settings, max_partition_fetch_bytes=1 << 16))
         starts = {partition: max(position, view.logs[partition].start) for partition, position in positions.items()}
         ends = {partition: view.logs[partition].end for partition in positions}
-        lasting = {
-            name: one
-            for name, one in view.topic_ids.items()
-            if name in view.retention and not view.retention[name].compacts
-        }
+        lasting = {name: view.topic_ids[name] for name, kept in view.retention.items() if not kept.compacts}
         return self._counters[group].unread(starts, ends, lasting)

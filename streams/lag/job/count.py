@@ -8,7 +8,7 @@ while the position stays.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kafka import KafkaConsumer, TopicPartition
@@ -25,7 +25,7 @@ PATIENCE_S = 5.0
 class Counted:
     """The records of a log from ``start`` up to ``upto``."""
 
-    log: str  # the topic's id
+    log: str  # the topic's id; "" if it compacts
     start: int
     upto: int
     records: int = 0
@@ -37,8 +37,8 @@ class Counted:
         """Return whether there is no need to read more on the way to ``end``, where ``sample`` records tell of many."""
         if self.upto >= end or self.whole:
             return True
-        many = end - self.start > FEW
-        return self.records >= (sample if many else FEW) or self.size >= SAMPLE_BYTES
+        deep = end - self.start > FEW
+        return self.records >= (sample if deep else FEW) or self.size >= SAMPLE_BYTES
 
     def unread(self, end: int) -> Unread:
         """Return what lies before ``end``; beyond what was counted the rest is taken to be as dense.
@@ -71,15 +71,12 @@ class RecordCounter:
             log = lasting.get(partition.topic, "")
             known = self._known.get(partition)
             same = known is not None and log and (known.log, known.start) == (log, start)
-            counted[partition] = known if known is not None and same else Counted(log, start, start)
-        deep = sum(ends[partition] - one.start > FEW for partition, one in counted.items())
+            counted[partition] = known if known and same else Counted(log, start, start)
+        deep = sum(ends[partition] - tally.start > FEW for partition, tally in counted.items())
         sample = min(FEW, max(SAMPLE, IN_ALL // max(deep, 1)))
-        todo = {partition: one for partition, one in counted.items() if not one.enough(ends[partition], sample)}
-        if todo:
-            compacted = {partition for partition, one in todo.items() if not one.log}
-            counted |= count(self._consumer, todo, ends, compacted=compacted, sample=sample)
-        self._known = counted
-        return {partition: one.unread(ends[partition]) for partition, one in counted.items()}
+        todo = {partition: tally for partition, tally in counted.items() if not tally.enough(ends[partition], sample)}
+        self._known = counted | (count(self._consumer, todo, ends, sample=sample) if todo else {})
+        return {partition: tally.unread(ends[partition]) for partition, tally in self._known.items()}
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -91,16 +88,15 @@ def count(
     todo: Mapping[TopicPartition, Counted],
     ends: Mapping[TopicPartition, int],
     *,
-    compacted: Collection[TopicPartition] = (),
     sample: int = FEW,
     silence_s: float = 1.0,
 ) -> dict[TopicPartition, Counted]:
     """Return counts that go further, up to the ends or to where it is enough; a silent broker gives less, for now."""
     consumer.assign(list(todo))
-    found = dict(todo)
-    for partition, one in found.items():
-        consumer.seek(partition, one.upto)
-    waiting = set(found)
+    tallies = dict(todo)
+    for partition, tally in tallies.items():
+        consumer.seek(partition, tally.upto)
+    waiting = set(tallies)
     moved_at = time.monotonic()
     give_up_at = moved_at + PATIENCE_S
     while waiting and time.monotonic() < min(give_up_at, moved_at + silence_s):
@@ -108,25 +104,22 @@ def count(
         for partition, batch in batches.items():
             inside = [record for record in batch if record.offset < ends[partition]] if partition in waiting else []
             if inside:
-                one = found[partition]
-                found[partition] = replace(
-                    one,
-                    records=one.records + len(inside),
-                    size=one.size + sum(len(record.value or b"") for record in inside),
-                    first_ms=int(inside[0].timestamp) if one.first_ms is None else one.first_ms,
-                )
+                tally, size = tallies[partition], sum(len(record.value or b"") for record in inside)
+                first_ms = int(inside[0].timestamp) if tally.first_ms is None else tally.first_ms
+                records = tally.records + len(inside)
+                tallies[partition] = replace(tally, records=records, size=tally.size + size, first_ms=first_ms)
         for partition in waiting & batches.keys() if batches else list(waiting):  # without records there may be markers
             position = consumer.position(partition)
-            if position != found[partition].upto:
-                found[partition], moved_at = replace(found[partition], upto=position), time.monotonic()
-            if found[partition].enough(ends[partition], sample):
+            if position != tallies[partition].upto:
+                tallies[partition], moved_at = replace(tallies[partition], upto=position), time.monotonic()
+            if tallies[partition].enough(ends[partition], sample):
                 waiting.remove(partition)
                 # A pause would do, but kafka-python 3.0.12 never again hands out what it holds of a paused partition.
                 consumer.seek(partition, ends[partition])
-    for partition in waiting & set(compacted):
+    for partition in waiting:
         # Past a tail that was compacted away no record comes and the position stays: what was counted is all there is.
         # Of other logs it is a broker that takes its time, and the next look goes on.
-        if consumer.highwater(partition) is not None and time.monotonic() < give_up_at:
-            found[partition] = replace(found[partition], whole=True)
+        if not todo[partition].log and consumer.highwater(partition) is not None and time.monotonic() < give_up_at:
+            tallies[partition] = replace(tallies[partition], whole=True)
     consumer.assign([])
-    return found
+    return tallies

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
@@ -33,7 +33,7 @@ KEPT = 12  # commits of a partition at least, however old
 
 def reader(settings: Settings, **changes: Any) -> KafkaConsumer:
     """Return a consumer without a group that reads committed records."""
-    options = {
+    options: dict[str, Any] = {
         "auto_offset_reset": "earliest",
         "max_partition_fetch_bytes": 1 << 20,
         "fetch_max_wait_ms": 50,
@@ -53,51 +53,37 @@ def drain(consumer: KafkaConsumer) -> Iterator[Any]:
             give_up_at = time.monotonic() + SILENCE_S
 
 
-Of = TypeVar("Of")
+def begin_at(consumer: KafkaConsumer, partitions: list[TopicPartition], since_ms: int) -> None:
+    """Read partitions from their first record of ``since_ms`` or later, or from their end."""
+    consumer.assign(partitions)
+    for partition, first in consumer.offsets_for_times(dict.fromkeys(partitions, since_ms)).items():
+        if first is None:
+            consumer.seek_to_end(partition)
+        else:
+            consumer.seek(partition, first.offset)
 
 
-class Commits(Generic[Of]):
-    """Commits by what they are of, oldest first, and the consumer that they come from."""
-
-    def __init__(self, consumer: KafkaConsumer) -> None:
-        self.commits: defaultdict[Of, list[Committed]] = defaultdict(list)
-        self._consumer = consumer
-
-    def forget(self, before_ms: float) -> None:
-        """Drop what is older than this, but for some commits before, which tell how often there is one."""
-        for commits in self.commits.values():
-            while len(commits) > KEPT and (commits[1].at_ms or 0) < before_ms:
-                del commits[0]
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._consumer.close()
+def forget(commits: Iterable[list[Committed]], before_ms: float) -> None:
+    """Drop commits before a time, except the last ones before it, which tell how often there is one."""
+    for history in commits:
+        while len(history) > KEPT and (history[1].at_ms or 0) < before_ms:
+            del history[0]
 
 
-class CommitLog(Commits[GroupPartition]):
-    """The commits of some groups, as the broker has noted them.
-
-    Parameters
-    ----------
-    partitions
-        How many ``__consumer_offsets`` has.
-    """
+class CommitLog:
+    """The commits of some groups, oldest first, as the broker has noted them in ``partitions`` partitions."""
 
     def __init__(self, settings: Settings, groups: Iterable[str], *, partitions: int, since_ms: int) -> None:
-        super().__init__(reader(settings))
+        self.commits: defaultdict[GroupPartition, list[Committed]] = defaultdict(list)
         self.groups = frozenset(groups)
+        self.consumer = reader(settings)
         assigned = sorted({TopicPartition(TOPIC, offsets_partition_of(group, partitions)) for group in self.groups})
-        self._consumer.assign(assigned)
-        found = self._consumer.offsets_for_times(dict.fromkeys(assigned, since_ms))
-        self._consumer.seek_to_end(*[partition for partition in assigned if found[partition] is None])
-        for partition, first in found.items():
-            if first is not None:
-                self._consumer.seek(partition, first.offset)
+        begin_at(self.consumer, assigned, since_ms)
 
     def catch_up(self) -> int:
         """Read to the end and return the newest time among what was new, 0 for nothing; what was deleted goes."""
         newest_ms = 0
-        for record in drain(self._consumer):
+        for record in drain(self.consumer):
             partition = group_partition_of(record.key)
             if partition is None or partition.group not in self.groups:
                 continue
@@ -109,7 +95,7 @@ class CommitLog(Commits[GroupPartition]):
         return newest_ms
 
 
-class ProgressLog(Commits[int]):
+class ProgressLog:
     """How far each samples partition was learned: the progress records among the snapshots on ``parameters``.
 
     Snapshots are large, so reading begins at ``since_ms``; only when that does not tell of all ``partitions`` of the
@@ -117,16 +103,12 @@ class ProgressLog(Commits[int]):
     """
 
     def __init__(self, settings: Settings, topic: str, partitions: Iterable[int], *, since_ms: int) -> None:
-        super().__init__(reader(settings, max_partition_fetch_bytes=8 << 20))
+        self.commits: defaultdict[int, list[Committed]] = defaultdict(list)
         self.unreadable = 0
+        self.consumer = reader(settings, max_partition_fetch_bytes=8 << 20)
         self._wanted = set(partitions)
         self._partition = TopicPartition(topic, 0)
-        self._consumer.assign([self._partition])
-        first = self._consumer.offsets_for_times({self._partition: since_ms})[self._partition]
-        if first is None:
-            self._consumer.seek_to_end(self._partition)
-        else:
-            self._consumer.seek(self._partition, first.offset)
+        begin_at(self.consumer, [self._partition], since_ms)
 
     def catch_up(self) -> None:
         """Read to the end; snapshots are passed over without a look inside."""
@@ -134,12 +116,12 @@ class ProgressLog(Commits[int]):
         if self._wanted - self.commits.keys():
             self.commits.clear()
             self.unreadable = 0
-            self._consumer.seek_to_beginning(self._partition)
+            self.consumer.seek_to_beginning(self._partition)
             self._read()
             self._wanted = set()  # who is not there yet will come at the end
 
     def _read(self) -> None:
-        for record in drain(self._consumer):
+        for record in drain(self.consumer):
             if not (record.key or b"").startswith(PROGRESS):
                 continue
             try:

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple
-from types import TracebackType
 from typing import Self
 
 from kafka import TopicPartition
@@ -19,10 +18,9 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from streams.broker import Found
-from streams.lag.commit_records import TOPIC
-from streams.lag.ends import Ends
-from streams.lag.facts import LogsView, Retention, facts_of, reading_from
+from streams.broker import TopicState
+from streams.lag.commit_records import TOPIC, Committed
+from streams.lag.facts import Ends, LogsView, Retention, facts_of, reading_from
 from streams.lag.job.broker import Broker
 from streams.lag.job.commit_history import CommitHistory, Watched
 from streams.lag.job.logs import PATIENCE_MS
@@ -41,12 +39,8 @@ class LagError(RuntimeError):
 class LagReader:
     """Reads lag again and again, and remembers how commits and logs moved in between.
 
-    May be used by one thread at a time. After a LagError the next ``read`` connects anew.
-
-    Parameters
-    ----------
-    groups
-        Other groups to watch beside the join and the learners, on any topic of ours.
+    May be used by one thread at a time. After a LagError the next ``read`` connects anew. It watches ``groups`` next
+    to the join and the learners, on any topic of ours.
     """
 
     def __init__(self, settings: Settings, *, groups: Collection[str] = (), window: Window | None = None) -> None:
@@ -72,7 +66,7 @@ class LagReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -88,12 +82,10 @@ class LagReader:
         while True:
             try:
                 return self._read()
-            except COMING as error:  # so a broker says that it has just begun
-                if time.monotonic() > give_up_at:
-                    self.close()
-                    raise LagError(explained(error, self.settings)) from error
-                time.sleep(0.2)
             except (KafkaError, OSError) as error:
+                if isinstance(error, COMING) and time.monotonic() <= give_up_at:  # a broker that has just begun
+                    time.sleep(0.2)
+                    continue
                 self.close()
                 raise LagError(explained(error, self.settings)) from error
 
@@ -106,15 +98,15 @@ class LagReader:
         broker = self._connected()
         now_ms = round(time.time() * 1000)
         self._began_ms = self._began_ms or now_ms
-        found = self._found(broker)
-        topic_ids = {name: topic.topic_id for name, topic in found.items()}
+        descriptions = self._found(broker)
+        topic_ids = {name: topic.topic_id for name, topic in descriptions.items()}
         # commits before offsets, and offsets before ends: each is as new as the one before, and lag never negative
-        commits = self._moves.read(broker, found, now_ms)
+        commits = self._moves.read(broker, descriptions, now_ms)
         now_ms += self._moves.clocks.ahead_ms
-        served = [partition for moves in commits.values() for partition in moves if not dark(partition, found)]
-        partitions = sorted(set(served))
+        known = {partition for moves in commits.values() for partition in moves}
+        partitions = sorted(each for each in known if each.partition not in descriptions[each.topic].leaderless)
         logs = broker.logs(partitions)
-        retention = self._kept(broker, [name for name in found if name != TOPIC])
+        retention = self._kept(broker, [name for name in descriptions if name != TOPIC])
         view = LogsView(
             now_ms=now_ms,
             topic_ids=topic_ids,
@@ -126,24 +118,23 @@ class LagReader:
             newest_ms=broker.newest_ms([partition for partition in partitions if not retention[partition.topic].live]),
             oldest_ms=broker.oldest_ms(partitions),
         )
-        members = broker.members([one.group for one in self.watched])
-        groups = []
-        for one in self.watched:
-            join = one.name == "join"
-            moves = {partition: moved for partition, moved in commits[one.name].items() if not dark(partition, found)}
-            positions = {
-                partition: reading_from(moved, partition, view, join=join) for partition, moved in moves.items()
-            }
-            unread = broker.unread(one.group, positions, view)
-            lags = []
-            for partition, moved in commits[one.name].items():
-                if partition in moves:
-                    facts = facts_of(moved, partition, view, unread[partition], join=join)
-                    lags.append(partition_lag(facts, now_ms=now_ms, window=self.window))
-                else:
-                    lags.append(without_leader(*partition, committed=moved[-1].offset if moved else None))
-            groups.append(GroupLag(one.name, one.group, members.get(one.group), tuple(lags)))
+        groups = [self._group(broker, watched, commits[watched.name], view) for watched in self.watched]
         return LagReport(now_ms, tuple(groups), tuple(self._notes(retention)))
+
+    def _group(
+        self, broker: Broker, watched: Watched, commits: Mapping[TopicPartition, list[Committed]], view: LogsView
+    ) -> GroupLag:
+        join, served = watched.name == "join", [partition for partition in commits if partition in view.logs]
+        positions = {partition: reading_from(commits[partition], partition, view, join=join) for partition in served}
+        unread = broker.unread(watched.group, positions, view)
+        lags = []
+        for partition, moved in commits.items():
+            if partition in unread:
+                facts = facts_of(moved, partition, view, unread[partition], join=join)
+                lags.append(partition_lag(facts, now_ms=view.now_ms, window=self.window))
+            else:
+                lags.append(without_leader(*partition, committed=moved[-1].offset if moved else None))
+        return GroupLag(watched.name, watched.group, broker.members(watched.group), tuple(lags))
 
     def _notes(self, retention: Mapping[str, Retention]) -> Iterator[str]:
         """Yield what one should know about the numbers, one line each."""
@@ -151,39 +142,34 @@ class LagReader:
             yield self._moves.hidden
         if self._moves.clocks.ahead_ms:
             yield self._moves.clocks.words
-        unknown = [name for name, one in retention.items() if not one.known]
+        unknown = [name for name, policy in retention.items() if not policy.known]
         if unknown:
             yield f"no DESCRIBE_CONFIGS on {', '.join(unknown)}, so nobody knows how long their records are kept"
-        by_size = [name for name, one in retention.items() if one.by_size]
+        by_size = [name for name, policy in retention.items() if policy.by_size]
         if by_size:
             yield f"{', '.join(by_size)} also lose records by size (retention.bytes), which is not seen here"
         if self._moves.unreadable:
             yield f"{self._moves.unreadable} progress records on {self.topics.parameters} cannot be read"
 
-    def _found(self, broker: Broker) -> dict[str, Found]:
+    def _found(self, broker: Broker) -> dict[str, TopicState]:
         """Return the topics that may be read; those without which there is no lag to tell must be among them."""
-        found = broker.topics(astuple(self.topics))
+        descriptions = broker.topics(astuple(self.topics))
         needed = (self.topics.impressions, self.topics.clicks, self.topics.samples, self.topics.parameters)
-        missing = [name for name in needed if name not in found]
+        missing = [name for name in needed if name not in descriptions]
         if missing:
             raise LagError(f"no topic {', '.join(missing)} on Kafka at {self.settings.kafka}; create: glimpse topics")
-        refused = [name for name in needed if not found[name].readable]
+        refused = [name for name in needed if not descriptions[name].readable]
         if refused:
             raise TopicAuthorizationFailedError(f"no READ or no DESCRIBE on {', '.join(refused)}")
-        if found[self.topics.parameters].leaderless:
+        if descriptions[self.topics.parameters].leaderless:
             raise LagError(f"{self.topics.parameters}[0] on Kafka at {self.settings.kafka} has no leader just now")
-        return {name: topic for name, topic in found.items() if topic.readable} | broker.topics([TOPIC])
+        return {name: topic for name, topic in descriptions.items() if topic.readable} | broker.topics([TOPIC])
 
     def _kept(self, broker: Broker, names: list[str]) -> dict[str, Retention]:
         if time.time() > self._retention_until or set(names) - self._retention.keys():
             self._retention = broker.retention(names)
             self._retention_until = time.time() + CONFIG_S
         return self._retention
-
-
-def dark(partition: TopicPartition, found: Mapping[str, Found]) -> bool:
-    """Return whether nobody serves a partition."""
-    return partition.partition in found[partition.topic].leaderless
 
 
 def explained(error: Exception, settings: Settings) -> str:

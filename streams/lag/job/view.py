@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import count
 from typing import Literal
 
@@ -23,13 +23,7 @@ from streams.lag.verdict import Verdict, Window, spoken
 from streams.settings import Settings
 
 FINE, BEHIND, UNKNOWN = 0, 1, 2  # exit codes
-STYLES = {
-    Verdict.OK: "green",
-    Verdict.WARN: "yellow",
-    Verdict.REWIND: "magenta",
-    Verdict.STALL: "red",
-    Verdict.STOP: "bold red",
-}
+STYLES = dict(zip(Verdict, ("green", "yellow", "magenta", "red", "bold red"), strict=True))
 MISSED_LEAST = ("committed", "at", "end", "in/s", "out/s", "kept for", "catch up")
 ENDLESS = 100_000  # columns
 HEADS = ("partition", "committed", "at", "end", "lag", "behind", "in/s", "out/s", "catch up", "kept for", "verdict")
@@ -65,29 +59,22 @@ def show_lag(
             show(report, console, as_json=as_json, max_lag_s=max_lag_s)
             return exit_code(report, max_lag_s)
         in_place = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
-        with in_place or nullcontext(), ended_by(signal.SIGTERM):
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the terminal is left as it was
+        with in_place or nullcontext():
             try:
-                for found in looks(reader, every_s=every_s, rounds=rounds):
-                    code = UNKNOWN if isinstance(found, LagError) else exit_code(found, max_lag_s)
+                for look in looks(reader, every_s=every_s, rounds=rounds):
+                    code = UNKNOWN if isinstance(look, LagError) else exit_code(look, max_lag_s)
                     if in_place is not None:
-                        in_place.update(fitting(found, console, max_lag_s), refresh=True)
+                        in_place.update(fitting(look, console, max_lag_s), refresh=True)
                     else:
-                        show(found, console, as_json=as_json, max_lag_s=max_lag_s)
+                        show(look, console, as_json=as_json, max_lag_s=max_lag_s)
             except KeyboardInterrupt:
                 pass
             except BrokenPipeError:  # whoever read it has read enough
                 sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - else Python complains again at its end
+            finally:
+                signal.signal(signal.SIGTERM, before)
     return code
-
-
-@contextmanager
-def ended_by(number: signal.Signals) -> Iterator[None]:
-    """Take a signal as Ctrl-C, so that the terminal is left as it was found."""
-    before = signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
 
 
 def looks(reader: LagReader, *, every_s: float, rounds: int | None = None) -> Iterator[LagReport | LagError]:
@@ -102,12 +89,12 @@ def looks(reader: LagReader, *, every_s: float, rounds: int | None = None) -> It
         time.sleep(every_s)
 
 
-def fitting(found: LagReport | LagError, console: Console, max_lag_s: float | None = None) -> RenderableType:
+def fitting(report: LagReport | LagError, console: Console, max_lag_s: float | None = None) -> RenderableType:
     """Return a report with as many partitions of each group as fit on the screen."""
-    most = 1 if isinstance(found, LagError) else max((len(group.partitions) for group in found.groups), default=0)
-    rows = most
+    groups = () if isinstance(report, LagError) else report.groups
+    rows = max((len(group.partitions) for group in groups), default=0)
     while True:
-        shown = view(found, max_lag_s, rows=rows, width=console.width)
+        shown = view(report, max_lag_s, rows=rows, width=console.width)
         if rows == 0 or len(console.render_lines(shown, pad=False)) < console.height:
             return shown
         rows = rows * 3 // 4
@@ -135,67 +122,73 @@ def late(report: LagReport, max_lag_s: float | None) -> list[str]:
     if max_lag_s is None:
         return []
     return [
-        f"{group.name}: {one.topic}[{one.partition}] is {spoken(one.lag_s)} behind, more than {spoken(max_lag_s)}"
+        f"{group.name}: {partition.topic}[{partition.partition}] is {spoken(partition.lag_s)} behind, "
+        f"more than {spoken(max_lag_s)}"
         for group in report.groups
-        for one in group.partitions
-        if one.lag_s is not None and one.lag_s > max_lag_s
+        for partition in group.partitions
+        if partition.lag_s is not None and partition.lag_s > max_lag_s
     ]
 
 
-def show(found: LagReport | LagError, console: Console, *, as_json: bool, max_lag_s: float | None = None) -> None:
+def show(report: LagReport | LagError, console: Console, *, as_json: bool, max_lag_s: float | None = None) -> None:
     """Print a report, or why there is none."""
     if as_json:
-        plain = {"error": str(found)} if isinstance(found, LagError) else found.to_dict()
+        plain = {"error": str(report)} if isinstance(report, LagError) else report.to_dict()
         console.file.write(json.dumps(plain) + "\n")
         console.file.flush()
     else:
         if not console.is_terminal:
             console.width = ENDLESS  # a file or a pipe gets all of it
-        console.print(view(found, max_lag_s, width=console.width), soft_wrap=not console.is_terminal)
+        console.print(view(report, max_lag_s, width=console.width), soft_wrap=not console.is_terminal)
 
 
 def view(
-    found: LagReport | LagError, max_lag_s: float | None = None, *, rows: int | None = None, width: int | None = None
+    report: LagReport | LagError, max_lag_s: float | None = None, *, rows: int | None = None, width: int | None = None
 ) -> RenderableType:
     """Return a report as people read it: each group with its verdict and why, then its partitions.
 
     Shows ``rows`` of them at most, and so many columns as ``width`` allows.
     """
-    if isinstance(found, LagError):
-        return Text(f"{found}; trying again", style="red")
+    if isinstance(report, LagError):
+        return Text(f"{report}; trying again", style="red")
     parts: list[RenderableType] = []
-    for group in found.groups:
+    for group in report.groups:
         parts += [heading(group), *partitions(group, rows, width), ""]
-    lines = [*late(found, max_lag_s), *found.notes]
-    return Group(*parts, *(Text(line, style="yellow") for line in lines), Text(clock(found.at_ms / 1000), style="dim"))
+    lines = [*late(report, max_lag_s), *report.notes]
+    clock = time.strftime("%H:%M:%S", time.localtime(report.at_ms / 1000))
+    return Group(*parts, *(Text(line, style="yellow") for line in lines), Text(clock, style="dim"))
 
 
 def heading(group: GroupLag) -> Text:
     """Return a group in one line."""
-    text = Text.assemble((group.verdict.value, STYLES[group.verdict]), "  ", (group.name, "bold"), f"  {group.reason}")
-    if group.members == 0:
-        text.append("; no consumer is running", style="dim")
-    elif group.members is not None:
-        text.append(f"; {group.members} consumer{'s' * (group.members > 1)}", style="dim")
-    return text
+    members = "" if group.members is None else f"; {group.members} consumer{'s' * (group.members > 1)}"
+    members = "; no consumer is running" if group.members == 0 else members
+    verdict = group.verdict.value, STYLES[group.verdict]
+    return Text.assemble(verdict, "  ", (group.name, "bold"), f"  {group.reason}", (members, "dim"))
 
 
 def partitions(group: GroupLag, rows: int | None = None, width: int | None = None) -> Iterator[RenderableType]:
     """Yield a group's partitions, one line each, the worst if not all; and below why some are not OK."""
-    shown = sorted(group.partitions, key=lambda one: (-one.verdict.severity, not one.note, -one.lag))[:rows]
-    yield table([cells(one) for one in group.partitions if one in shown], width)
+    shown = sorted(
+        group.partitions, key=lambda partition: (-partition.verdict.severity, not partition.note, -partition.lag)
+    )[:rows]
+    yield table([cells(partition) for partition in group.partitions if partition in shown], width)
     if len(shown) < len(group.partitions):
         yield Text(f" and {len(group.partitions) - len(shown)} more that are no worse", style="dim")
-    for one in shown:
-        place = f" {one.topic}[{one.partition}]"
-        if one.verdict is not Verdict.OK:
-            yield Text.assemble(place, " ", (one.verdict.value, STYLES[one.verdict]), f": {one.reason}")
-        if one.note:
-            yield Text(f"{place} {one.note}", style="yellow")
-        if one.transaction is not None:
-            by = f" of {one.transaction.writer}" if one.transaction.writer else ""
-            held = f"{one.transaction.offsets} offsets wait for its end"
-            yield Text(f"{place} transaction{by} open for {spoken(one.transaction.age_s)}: {held}", style="yellow")
+    for partition in shown:
+        label = f" {partition.topic}[{partition.partition}]"
+        if partition.verdict is not Verdict.OK:
+            yield Text.assemble(
+                label, " ", (partition.verdict.value, STYLES[partition.verdict]), f": {partition.reason}"
+            )
+        if partition.note:
+            yield Text(f"{label} {partition.note}", style="yellow")
+        if partition.transaction is not None:
+            by = f" of {partition.transaction.writer}" if partition.transaction.writer else ""
+            held = f"{partition.transaction.offsets} offsets wait for its end"
+            yield Text(
+                f"{label} transaction{by} open for {spoken(partition.transaction.age_s)}: {held}", style="yellow"
+            )
 
 
 def table(rows: list[list[str | Text]], width: int | None = None) -> Table:
@@ -215,32 +208,26 @@ def table(rows: list[list[str | Text]], width: int | None = None) -> Table:
     return made
 
 
-def cells(one: PartitionLag) -> list[str | Text]:
-    """Return a partition as one row."""
+def cells(partition: PartitionLag) -> list[str | Text]:
+    """Return the row of a partition."""
     return [
-        f"{one.topic}[{one.partition}]",
-        "never" if one.committed is None else str(one.committed),
-        "-" if one.position is None else str(one.position),
-        str(one.end),
-        ("" if one.exact else "≈") + str(one.lag),
-        "?" if one.lag_s is None else spoken(one.lag_s),
-        "?" if one.rate_in is None else f"{one.rate_in:.1f}",
-        "?" if one.rate_out is None else f"{one.rate_out:.1f}",
-        catching_up(one),
-        "-" if one.retention_left_s is None else spoken(max(0.0, one.retention_left_s)),
-        Text(one.verdict.value, style=STYLES[one.verdict]),
+        f"{partition.topic}[{partition.partition}]",
+        "never" if partition.committed is None else str(partition.committed),
+        "-" if partition.position is None else str(partition.position),
+        str(partition.end),
+        ("" if partition.exact else "≈") + str(partition.lag),
+        "?" if partition.lag_s is None else spoken(partition.lag_s),
+        *("?" if rate is None else f"{rate:.1f}" for rate in (partition.rate_in, partition.rate_out)),
+        catching_up(partition),
+        "-" if partition.retention_left_s is None else spoken(max(0.0, partition.retention_left_s)),
+        Text(partition.verdict.value, style=STYLES[partition.verdict]),
     ]
 
 
-def catching_up(one: PartitionLag) -> str:
+def catching_up(partition: PartitionLag) -> str:
     """Return in how long nothing waits any more, "never" at these rates, or "?" without rates."""
-    if not one.lag:
+    if not partition.lag:
         return "-"
-    if one.catch_up_s is not None:
-        return spoken(one.catch_up_s)
-    return "?" if one.rate_in is None or one.rate_out is None else "never"
-
-
-def clock(seconds: float) -> str:
-    """Return a time of day."""
-    return time.strftime("%H:%M:%S", time.localtime(seconds))
+    if partition.catch_up_s is not None:
+        return spoken(partition.catch_up_s)
+    return "?" if partition.rate_in is None or partition.rate_out is None else "never"

@@ -11,9 +11,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import faust
@@ -23,13 +22,12 @@ from faust.types import TP
 from kafka.errors import KafkaError
 
 from streams.broker import GIVE_BACK_S, give_memory_back, keep_freed_memory, log_of_job
-from streams.learn.job.health import LearnHealth, LearnWeb
-from streams.learn.job.report import LearnReport
-from streams.learn.job.rounds import Delivered, Learning, NotAssigned
+from streams.learn.job.health import LearnHealth, LearnReport, LearnWeb
+from streams.learn.job.owner import NotAssigned, PartitionOwner
 from streams.learn.job.store import Store
-from streams.learn.job.threads import in_thread
-from streams.learn.job.transport import LearnConsumer, LearnTransport, trail_of
-from streams.logs import LogRecord, SourceAway
+from streams.learn.job.transport import LearnConsumer, LearnTransport
+from streams.learn.job.worker import LearnJob, in_thread
+from streams.logs import SourceAway
 from streams.parameters import Hopeless
 from streams.settings import Settings, SettingsError, Topics
 
@@ -37,35 +35,77 @@ log = logging.getLogger(__name__)
 
 ROUND_RECORDS = 64  # of up to 512 KB each; a round ends with these or when publish_every has passed
 REPORT_EVERY_S = 60.0
+CLOSE_WITHIN_S = 5.0  # for rounds that are under way when the worker ends
 LEAVE_WITHIN_S = 8.0  # after SIGTERM; a kill is safe at any instant
+SEEK_WITHIN_S = 15.0
 METADATA_MS = 30_000  # how long partitions that were added, or topics that are back, may stay unseen
-FOREVER_S = 1e9  # aiokafka would make a worker that has had no partitions for a while leave its group, for good
+FOREVER_S = 1e9  # aiokafka 0.14.0 would not let a worker that has had no partitions for a while join again, for good
 
 
 class LearnApp(faust.App):
     """A Faust app without tables, whose consumer reads committed records from where the learners are."""
 
-    learning: Learning
-    health: LearnHealth
     was_assigned = False
 
-    @property
-    def samples_consumer(self) -> LearnConsumer:
-        """The consumer, by what it can do beyond Faust's."""
-        return cast(LearnConsumer, self.consumer)
-
-    def learned_offsets(self) -> Mapping[int, int]:
-        """Return the next offset to learn of each partition that is restored."""
-        return self.learning.offsets()
+    def __init__(self, settings: Settings) -> None:
+        client = settings.kafka_options()
+        super().__init__(
+            f"{settings.topic_prefix}glimpse-learn",
+            broker=[f"kafka://{server}" for server in client["bootstrap_servers"]],
+            broker_credentials=credentials(client),
+            broker_session_timeout=10.0,  # how long the partitions of a killed worker wait for their next owner
+            broker_heartbeat_interval=2.0,
+            broker_max_poll_interval=FOREVER_S,
+            consumer_auto_offset_reset="none",  # restoring reports what is gone; nothing is skipped
+            consumer_max_fetch_size=8 << 20,
+            consumer_metadata_max_age_ms=METADATA_MS,
+            key_serializer="raw",
+            value_serializer="raw",
+            stream_buffer_maxsize=ROUND_RECORDS,
+            stream_wait_empty=False,  # rounds are whole or undone, so that a rebalance need not wait for one
+            topic_allow_declare=False,
+            topic_disable_leader=True,
+            web_bind=settings.web_host,
+            web_host=settings.web_host,
+            web_port=settings.web_port or web_port_of(settings),
+            worker_redirect_stdouts=False,
+            Worker=LearnWorker,
+        )
+        self.samples = Topics.of(settings).samples
+        self.job = LearnJob(settings, seek=self.seek)
+        self.health = LearnHealth(self.job, lagging=self.lagging, assigned=lambda: self.was_assigned)
 
     def _new_transport(self) -> LearnTransport:
         return LearnTransport(self.conf.broker_consumer, self)
 
     def _new_web(self) -> LearnWeb:
-        return LearnWeb(self, health=lambda: self.health)
+        return LearnWeb(self)
 
     def _create_directories(self) -> None:
         """Make none: there are no tables, the log is the state."""
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Send the reader of a partition to an offset; called from any thread but the event loop's."""
+        seeking = self.consumer.seek_wait({TP(self.samples, partition): offset})
+        try:
+            asyncio.run_coroutine_threadsafe(seeking, self.loop).result(SEEK_WITHIN_S)
+        except IllegalStateError as error:
+            raise NotAssigned(f"samples partition {partition} is not assigned") from error
+
+    def behind(self, partition: int) -> int | None:
+        """Return how many offsets of a partition are not learned yet; a transaction's marker is no record to learn."""
+        owner, progress = self.job.owners.get(partition), self._progress(partition)
+        if owner is None or progress is None or progress[1] is None or (position := owner.position) is None:
+            return None
+        return max(0, progress[1] - position) if owner.lags(*progress) else 0
+
+    def lagging(self, partition: int) -> bool:
+        """Return whether a partition has records that are not fetched, or not learned yet."""
+        owner, progress = self.job.owners.get(partition), self._progress(partition)
+        return owner is not None and progress is not None and owner.lags(*progress)
+
+    def _progress(self, partition: int) -> tuple[int | None, int | None] | None:
+        return cast(LearnConsumer, self.consumer).progress(TP(self.samples, partition))
 
 
 class LearnWorker(faust.Worker):
@@ -95,124 +135,62 @@ class LearnWorker(faust.Worker):
 
 def create_app(settings: Settings) -> LearnApp:
     """Return the Faust app: samples in, snapshots out."""
-    client = settings.kafka_options()
-    app = LearnApp(
-        f"{settings.topic_prefix}glimpse-learn",
-        broker=[f"kafka://{server}" for server in client["bootstrap_servers"]],
-        broker_credentials=credentials(client),
-        broker_session_timeout=10.0,  # how long the partitions of a killed worker wait for their next owner
-        broker_heartbeat_interval=2.0,
-        broker_max_poll_interval=FOREVER_S,
-        consumer_auto_offset_reset="none",  # what is gone is told by who restores, never passed over
-        consumer_max_fetch_size=8 << 20,
-        consumer_metadata_max_age_ms=METADATA_MS,
-        key_serializer="raw",
-        value_serializer="raw",
-        stream_buffer_maxsize=ROUND_RECORDS,
-        stream_wait_empty=False,  # rounds are whole or undone, so that a rebalance need not wait for one
-        topic_allow_declare=False,
-        topic_disable_leader=True,
-        web_bind=settings.web_host,
-        web_host=settings.web_host,
-        web_port=settings.web_port or web_port_of(settings),
-        worker_redirect_stdouts=False,
-        Worker=LearnWorker,
-    )
-    samples = app.topic(Topics.of(settings).samples, key_type=bytes, value_type=bytes, acks=False)
-    add_learn(app, samples, settings)
-    add_report(app, LearnReport(app.learning, behind=partial(behind, app, samples)))
-    add_memory(app)
-    app.health = LearnHealth(app.learning, lagging=partial(lagging, app, samples), assigned=lambda: app.was_assigned)
-    return app
-
-
-def add_learn(app: LearnApp, samples: Any, settings: Settings) -> None:
-    """Add the agent that learns rounds of samples, and the tasks that keep partitions restored and Redis filled."""
-    topic = samples.get_topic_name()
-
-    async def seek(partition: int, offset: int) -> int:
-        try:
-            return await app.samples_consumer.seek_numbered(TP(topic, partition), offset)
-        except (IllegalStateError, LookupError) as error:
-            raise NotAssigned(f"samples partition {partition} is not assigned") from error
-
-    app.learning = Learning(settings, seek=seek)
-
-    @app.agent(samples, name="learn")
-    async def learn(events: Any) -> None:
-        async for batch in events.take_events(ROUND_RECORDS, within=settings.publish_every_s):
-            await app.learning.take([delivered(event.message) for event in batch])
-
-    @app.task  # type: ignore[untyped-decorator]
-    async def keep_restored() -> None:
-        while not app.should_stop:
-            await app.learning.tend()
-            await app.learning.take_up()
-            behind = await app.learning.catch_up()
-            await asyncio.sleep(0.0 if behind else min(0.5, settings.publish_every_s))
-
-    @app.task  # type: ignore[untyped-decorator]
-    async def keep_online() -> None:
-        await app.learning.online.keep()
-
-    async def assigned(sender: Any, /, *places: set[TP], **_: Any) -> None:
-        mine = sorted(place.partition for place in places[0] if place.topic == topic)
-        log.info("generation %d of the group: samples partitions %s", app.consumer_generation_id, mine)
-        app.learning.assign(mine)
-        app.was_assigned = True
-
-    async def before_shutdown(sender: Any, /, *_: Any, **__: Any) -> None:
-        await app.learning.stop()
-
-    app.on_partitions_assigned.connect(assigned)
-    app.on_before_shutdown.connect(before_shutdown)
-
-
-def add_report(app: LearnApp, report: LearnReport) -> None:
-    """Add the line that is logged each minute."""
+    app = LearnApp(settings)
+    add_learn(app, settings.publish_every_s)
+    report = LearnReport(app.job, behind=app.behind)
 
     @app.timer(interval=REPORT_EVERY_S)  # type: ignore[untyped-decorator]
     async def say() -> None:
-        line = report.line()
-        if line is not None:
+        if (line := report.line()) is not None:
             log.info("%s", line)
 
-
-def add_memory(app: LearnApp) -> None:
-    """Add the giving back of what was freed: fetched records and answers of the broker come and go, of every size."""
-
     @app.timer(interval=GIVE_BACK_S)  # type: ignore[untyped-decorator]
-    async def stay_small() -> None:
+    async def stay_small() -> None:  # fetched records and answers of the broker come and go, of every size
         await in_thread(give_memory_back)
 
-
-def behind(app: LearnApp, samples: Any, partition: int) -> int | None:
-    """Return how many offsets of a partition are not learned yet; a transaction's marker is no record to learn."""
-    try:
-        end = app.samples_consumer.stable_end(TP(samples.get_topic_name(), partition))
-    except LookupError:
-        return None
-    learned_to = app.learned_offsets().get(partition)  # once: a thread may drop the partition meanwhile
-    if end is None or learned_to is None:
-        return None
-    return max(0, end - learned_to) if lagging(app, samples, partition) else 0
+    return app
 
 
-def lagging(app: LearnApp, samples: Any, partition: int) -> bool:
-    """Return whether a partition has records that are not fetched, or not learned yet."""
-    place = TP(samples.get_topic_name(), partition)
-    try:
-        fetched_to = app.samples_consumer.trail(place).offset
-        return app.samples_consumer.waiting(place) or fetched_to > app.learned_offsets().get(partition, fetched_to)
-    except LookupError:
-        return False
+def add_learn(app: LearnApp, publish_every_s: float) -> None:
+    """Add the agent that learns rounds of samples, and the tasks that maintain partitions and the online store."""
+    samples, job = app.topic(app.samples, key_type=bytes, value_type=bytes, acks=False), app.job
+    closing: set[asyncio.Future[None]] = set()
 
+    def close(owners: Iterable[PartitionOwner]) -> None:
+        for owner in owners:
+            closing.add(end := asyncio.ensure_future(in_thread(owner.close)))
+            end.add_done_callback(closing.discard)
 
-def delivered(message: Any) -> Delivered:
-    """Return a message of Faust as what is learned."""
-    trail = trail_of(message.headers)
-    record = LogRecord(message.offset, trail.stamp_ms, message.key, message.value)
-    return Delivered(message.partition, trail.seek, trail.offset, record)
+    @app.agent(samples, name="learn")
+    async def learn(events: Any) -> None:
+        async for batch in events.take_events(ROUND_RECORDS, within=publish_every_s):
+            # The consumer has fed the records to their owners; Faust's events say how far to learn.
+            await in_thread(job.checkpoint, {event.message.partition: event.message.offset for event in batch})
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def maintain() -> None:
+        while not app.should_stop:
+            more = await in_thread(job.maintain)
+            await asyncio.sleep(0.0 if more else min(0.5, publish_every_s))
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def keep_online() -> None:
+        await in_thread(job.keep_online)
+
+    async def assigned(sender: Any, /, *assignments: set[TP], **_: Any) -> None:
+        mine = sorted(tp.partition for tp in assignments[0] if tp.topic == app.samples)
+        log.info("generation %d of the group: samples partitions %s", app.consumer_generation_id, mine)
+        close(job.assign(mine))
+        app.was_assigned = True
+
+    async def before_shutdown(sender: Any, /, *_: Any, **__: Any) -> None:
+        job.stop()
+        close(job.owners.values())
+        if closing:
+            await asyncio.wait(closing, timeout=CLOSE_WITHIN_S)
+
+    app.on_partitions_assigned.connect(assigned)
+    app.on_before_shutdown.connect(before_shutdown)
 
 
 def credentials(client: Mapping[str, Any]) -> SASLCredentials | SSLCredentials | None:
@@ -236,8 +214,8 @@ def run_learn(settings: Settings) -> int:
         settings = replace(settings, web_port=web_port_of(settings))
         store.check()
     except (Hopeless, SourceAway, SettingsError, KafkaError) as error:
-        place = f"Kafka at {settings.kafka} does not answer: " if isinstance(error, KafkaError) else ""
-        print(f"glimpse learn: {place}{error}", file=sys.stderr)
+        prefix = f"Kafka at {settings.kafka} does not answer: " if isinstance(error, KafkaError) else ""
+        print(f"glimpse learn: {prefix}{error}", file=sys.stderr)
         return 1
     finally:
         store.close()

@@ -1,20 +1,28 @@
-"""The owner of one samples partition on Kafka: restores its learner and publishes each round in a transaction."""
+"""The owner of one samples partition: what was read of it, what is pending, what is learned, and why it is refused."""
 
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from threading import Lock
 
 from kafka import TopicPartition
 
-from schemas.codec import encode
-from schemas.records import Candidate, Progress, Rollout, Snapshot
-from streams.broker import LogConsumer, TransactionWriter, partition_of
-from streams.learn.bucket_state import Durable
+from schemas.records import Rollout, Snapshot
+from streams.broker import (
+    REAL_CLOCKS,
+    JobClocks,
+    LogConsumer,
+    TransactionWriter,
+    UnreadableBatch,
+    partition_of,
+    was_fenced,
+)
+from streams.learn.bucket_state import within_bounds
+from streams.learn.job.metrics import LearnWatch
+from streams.learn.job.pending import PendingRecords
 from streams.learn.job.store import Store
 from streams.learn.partition_learner import PartitionLearner, Round
-from streams.logs import LogRecord, cut_to_fit
-from streams.parameters import CANDIDATE, ConfigChanged, in_force, key_of, overruled, split_snapshot
+from streams.logs import LogRecord
+from streams.parameters import Hopeless, overruled
 from streams.settings import Bucket
 
 log = logging.getLogger(__name__)
@@ -22,22 +30,24 @@ log = logging.getLogger(__name__)
 PATIENCE_MS = 15_000  # for one call to the broker; then the round is given up and made again from what is durable
 CATCH_UP_BYTES = 16 << 20  # of records in one round behind the head, for which the head waits
 CATCH_UP_POLLS = 10
+REFUSED_WAIT_S = 30.0  # until a refused partition is tried again; the other partitions go on
+UNREADABLE_WAIT_S = 10.0  # to the next try to read a damaged batch
+FENCED_WAIT_S = 3.0  # longer than a heartbeat: a fenced worker first hears from the group who owns the partition
+
+Seek = Callable[[int, int], None]  # (partition, offset); raises NotAssigned
+
+
+class NotAssigned(LookupError):
+    """A partition that the group has given to another worker, or to nobody yet."""
 
 
 class PartitionOwner:
     """Learns one samples partition, and publishes each round in one transaction.
 
-    Calls block, and never two at a time. Whatever goes wrong, ``drop`` and ``restore``: the state is then again that
-    of the last committed transaction, and any other owner is fenced.
-
-    Parameters
-    ----------
-    store
-        What all owners of the process share.
-    partition
-        Number of the samples partition.
-    published
-        Told of each snapshot that is durable; also of those found at ``restore``.
+    Its reader feeds ``pending``, from another thread. ``checkpoint``, ``maintain`` and ``close`` block, one at a time.
+    After any error the learner is dropped, and ``maintain`` restores it from the last committed transaction, which
+    fences any other owner. ``seek`` sends the reader to an offset; ``watch`` hears of each snapshot and round that is
+    durable.
     """
 
     def __init__(
@@ -45,12 +55,21 @@ class PartitionOwner:
         store: Store,
         partition: int,
         *,
-        published: Callable[[Snapshot], None] = lambda snapshot: None,
-        clock: Callable[[], float] = time.time,
+        seek: Seek,
+        watch: LearnWatch | None = None,
+        clocks: JobClocks = REAL_CLOCKS,
     ) -> None:
         self.store, self.partition = store, partition
         self.learner: PartitionLearner | None = None
-        self._published, self._clock = published, clock
+        self.newest: dict[str, Snapshot] = {}  # durable snapshots of its buckets
+        self.refused = ""  # why it is not learned at the moment
+        self.waits_until = 0.0  # by the monotonic clock
+        self.pending = PendingRecords()
+        self._reads = False  # whether the reader was sent to where the learner is
+        self.outdated = ""  # why the next ``maintain`` must restore the learner
+        self._closed = False
+        self._seek, self._clocks, self._watch = seek, clocks, watch or LearnWatch()
+        self._working = Lock()
         self._writer: TransactionWriter | None = None
         self._parameters_id = ""
         self._second: LogConsumer | None = None  # reads behind the head
@@ -60,9 +79,148 @@ class PartitionOwner:
         """The name by which a new owner fences the old one."""
         return f"glimpse-learn-{self.partition}"
 
+    @property
+    def position(self) -> int | None:
+        """The next offset to learn; None until the partition is restored."""
+        learner = self.learner  # another thread may drop it
+        return None if learner is None else learner.next_offset
+
+    @property
+    def ready(self) -> bool:
+        """Whether the partition is restored, and read from where its learner is."""
+        return self._reads and self.learner is not None
+
+    @property
+    def behind(self) -> bool:
+        """Whether something is learned behind the head of the log."""
+        learner = self.learner
+        return learner is not None and bool(learner.behind)
+
+    @property
+    def due(self) -> bool:
+        """Whether ``maintain`` has something to do now."""
+        busy = not self.ready or bool(self.outdated) or self.behind
+        return busy and not self._closed and self._clocks.monotonic() >= self.waits_until
+
+    def lags(self, fetched_to: int | None, end: int | None) -> bool:
+        """Return whether there are records to learn, by how far the reader is and where the log ends.
+
+        While the partition is not read, all that its learner does not have counts, markers included.
+        """
+        position, read_to = self.position, self.pending.read_to
+        if position is None or read_to is None:
+            return end is not None and end > (position or 0)
+        return read_to > position or (fetched_to is not None and end is not None and end > fetched_to)
+
+    def hold(self) -> None:
+        """Forget what was read: the group has assigned again, and the reader must be sent to the position again."""
+        self.pending.seek(None)
+        self._reads = False
+
+    def lost(self, why: str) -> None:
+        """Restore the learner: the log does not have the record that its reader asked for."""
+        log.warning("samples partition %d is made again from what is durable: %s", self.partition, why)
+        self._reads, self.refused, self.outdated = False, why, why
+
+    def wait(self, why: str) -> None:
+        """Read on only in a while: the next batch is damaged. What is pending is learned."""
+        log.error(
+            "samples partition %d waits: %s; it is tried again every %g s", self.partition, why, UNREADABLE_WAIT_S
+        )
+        self._reads, self.refused = False, why
+        self.waits_until = self._clocks.monotonic() + UNREADABLE_WAIT_S
+
+    def checkpoint(self, up_to: int) -> None:
+        """Learn what is pending up to an offset and publish it; what fails is read again later."""
+        if self.learner is None or self._closed:
+            return  # at once: ``maintain`` may take long to restore it, and the other partitions go on
+        with self._working:
+            if self.learner is None or self.outdated or self._closed:
+                return  # once it is restored, the reader is sent back to these records
+            records = self.pending.take(up_to, position=self.learner.next_offset)
+            if records and not self._round(lambda learner: learner.apply(records)):
+                return
+            if self._reads and self.pending.missing(self.learner.next_offset):
+                log.info("samples partition %d: records are missing, reading again", self.partition)
+                self._watch.count("gaps")
+                self._reads = False
+                self._send_reader()
+
+    def maintain(self) -> None:
+        """Restore what is not restored, send the reader to the position, and learn some of what is behind."""
+        with self._working:
+            if not self.due:
+                return
+            if self.outdated:
+                log.info("samples partition %d is restored again: %s", self.partition, self.outdated)
+                self._drop()
+            if self.learner is None:
+                try:
+                    self.restore()
+                except Exception as error:
+                    self._give_up(error)
+                    return
+            if not self._reads:
+                self._send_reader()
+            elif self.behind:
+                try:
+                    records, read_to = self._read_behind()
+                except UnreadableBatch as error:  # nothing was learned yet, and the head need not wait
+                    log.error("samples partition %d does not catch up: %s", self.partition, error)
+                    self.waits_until = self._clocks.monotonic() + UNREADABLE_WAIT_S
+                except Exception as error:
+                    self._give_up(error)
+                else:
+                    self._round(lambda learner: learner.catch_up(records, read_to=read_to), head=False)
+
+    def close(self) -> None:
+        """Drop the learner once its round has ended, and learn no more."""
+        self._closed = True
+        with self._working:
+            self._drop()
+
+    def _send_reader(self) -> None:
+        if self._closed:  # while it was restored; another owner may have the reader now
+            return
+        assert self.learner is not None
+        self._reads = True  # before the seek, so that a hold after it is not overlooked
+        try:
+            self._seek(self.partition, self.learner.next_offset)
+            self.refused = ""
+        except NotAssigned:  # a rebalance is under way
+            self._reads = False
+        except Exception as error:
+            self._give_up(error)
+
+    def _round(self, work: Callable[[PartitionLearner], None], *, head: bool = True) -> bool:
+        """Learn and publish; return whether that is durable."""
+        learner = self.learner
+        assert learner is not None
+        began, before = self._clocks.monotonic(), learner.counts.copy()
+        try:
+            work(learner)
+            if head or any(state.changed or state.stamp >= learner.next_offset for state in learner.behind.values()):
+                self._publish(learner)
+        except Exception as error:  # whatever it is, the state may now differ from what is durable
+            self._give_up(error)
+            return False
+        seconds = self._clocks.monotonic() - began if head else None
+        self._watch.learned(self.partition, learner.counts - before, seconds=seconds)
+        return True
+
+    def _give_up(self, error: Exception) -> None:
+        """Drop the learner; ``maintain`` restores it."""
+        hopeless = isinstance(error, Hopeless)
+        wait_s = REFUSED_WAIT_S if hopeless else FENCED_WAIT_S if was_fenced(error) else 0.0
+        self.waits_until = self._clocks.monotonic() + wait_s
+        self.refused = repr(error)
+        level = logging.ERROR if hopeless else logging.WARNING
+        log.log(level, "samples partition %d is made again from what is durable: %r", self.partition, error)
+        self._drop()
+
     def restore(self) -> PartitionLearner:
         """Fence other owners, read what is durable, and return the learner as of then."""
-        self.drop()
+        self._drop()
         # Before reading: from here on nobody else can publish this partition.
         self._writer = self.store.broker.writer(self.name, patience_ms=PATIENCE_MS)
         log_now = self.store.log(self.partition)
@@ -70,17 +228,16 @@ class PartitionOwner:
         self._parameters_id = known.topic_id
         # After reading: who slept in between, while others learned on, would find them beyond an end from before.
         start, end = self.store.bounds(log_now)
-        at, buckets = known.progress.get(self.partition), self.buckets(log_now.partitions)
-        if at is not None and at.samples_topic_id == log_now.topic_id:
-            known = self._within(known, at, buckets, start=start, end=end)
+        buckets = self.buckets(log_now.partitions)
+        known = within_bounds(known, log_now, buckets, start=start, end=end)
         learner = PartitionLearner(buckets, log_now, known, log_start=start)
         self._say(learner, buckets)
-        for name in buckets:
-            if name in known.snapshots:
-                self._published(known.snapshots[name])
+        self._published(known.snapshots[name] for name in buckets if name in known.snapshots)
         if any(state.changed for state in [*learner.states.values(), *learner.behind.values()]):
             self._publish(learner)  # buckets that are new: rankers can start, and a restart need not begin again
         self.learner = learner
+        log.info("samples partition %d is restored to offset %d", self.partition, learner.next_offset)
+        self._watch.count("restored")
         return learner
 
     @staticmethod
@@ -90,109 +247,64 @@ class PartitionOwner:
                 log.error("%s", learner.held[name])
             elif (warning := overruled(bucket, learner.known.rollouts.get(name))) is not None:
                 log.warning("%s", warning)
-            if name in learner.behind:
-                state, serving = learner.behind[name], name in learner.states
-                log.info(
-                    "bucket %r: epoch %d is learned beside the head of the log, from offset %d of %d; %s",
-                    *(name, state.bucket.epoch, state.stamp, learner.next_offset),
-                    "the older one goes on until then" if serving else "nothing else of it is learned until then",
-                )
+        for name, state in learner.behind.items():
+            until = "the older one goes on" if name in learner.states else "nothing else of it is learned"
+            way = f"beside the head of the log, from offset {state.stamp} of {learner.next_offset}; {until} until then"
+            log.info("bucket %r: epoch %d is learned %s", name, state.bucket.epoch, way)
 
     def buckets(self, partitions: int) -> dict[str, Bucket]:
         """Return the buckets whose samples are on this partition."""
-        buckets = self.store.settings.buckets
+        buckets = self.store.settings.buckets.items()
         return {
-            name: bucket
-            for name, bucket in buckets.items()
-            if partition_of(bucket.learns_from, partitions) == self.partition
+            name: bucket for name, bucket in buckets if partition_of(bucket.learns_from, partitions) == self.partition
         }
 
-    def _within(self, known: Durable, at: Progress, buckets: Mapping[str, Bucket], *, start: int, end: int) -> Durable:
-        """Return what is known, on a log with these bounds; refuse one that has lost what was learned.
-
-        Once every bucket that has learned it is set to a new epoch, reading goes on at the log's new end.
-        """
-        if at.next_offset < start:
-            log.error(
-                "samples partition %d: offsets %d to %d were deleted before they were learned; keep samples longer",
-                *(self.partition, at.next_offset, start),
-            )
-        if at.next_offset <= end:
-            return known
-        here = [one for name, one in sorted(known.snapshots.items()) if name in buckets]
-        beyond = [
-            one.bucket
-            for one in here
-            if one.samples_topic_id == at.samples_topic_id
-            and one.samples_offset > end
-            and in_force(buckets[one.bucket], known.rollouts.get(one.bucket)).epoch <= one.epoch
-        ]
-        if beyond:
-            raise ConfigChanged(
-                f"samples partition {self.partition} ends at {end}, but was learned to {at.next_offset}: the log has "
-                f"lost records; to relearn what is left, raise the epoch of {', '.join(beyond)} in the settings"
-            )
-        candidates = {name: one for name, one in known.candidates.items() if one.samples_offset <= end}
-        progress = {**known.progress, self.partition: replace(at, next_offset=end, refused_to=end)}
-        return replace(known, candidates=candidates, progress=progress)
-
-    def learn(self, records: Sequence[LogRecord]) -> None:
-        """Learn a round of records and publish it; when this returns, the round is durable."""
-        if self.learner is None:
-            raise RuntimeError(f"samples partition {self.partition} must be restored before it can learn")
-        self.learner.apply(records)
-        self._publish(self.learner)
-
-    @property
-    def behind(self) -> bool:
-        """Whether something is learned behind the head of the log."""
-        return self.learner is not None and bool(self.learner.behind)
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether what was published here lies in a topic that is gone."""
-        return self.learner is not None and self.store.parameters_id not in ("", self._parameters_id)
-
-    def not_taken_up(self, rollouts: Mapping[str, Rollout]) -> list[str]:
-        """Return the buckets here that were rolled out after they were restored."""
-        if self.learner is None:
-            return []
-        known, ours = self.learner.known.rollouts, self.learner.buckets
-        return [
+    def take_up(self, rollouts: Mapping[str, Rollout]) -> None:
+        """Restart if a bucket was rolled out after it was restored, or if the parameters topic was recreated."""
+        learner = self.learner
+        if learner is None:
+            return
+        known = learner.known.rollouts
+        newer = [
             name
             for name, rollout in sorted(rollouts.items())
-            if name in ours and (name not in known or known[name].epoch < rollout.epoch)
+            if name in learner.buckets and (name not in known or known[name].epoch < rollout.epoch)
         ]
+        if newer:
+            self.outdated = f"a rollout of {', '.join(newer)}"
+        elif self.store.parameters_id not in ("", self._parameters_id):
+            self.outdated = "the parameters topic was recreated"
 
-    def catch_up(self) -> None:
-        """Learn some of what lies behind the head, and publish it; when this returns, that is durable."""
+    def _read_behind(self) -> tuple[list[LogRecord], int]:
+        """Return records from where the first bucket behind the head stands, and the offset that they reach to."""
         learner = self.learner
-        start = None if learner is None else learner.behind_from
-        if learner is None or start is None:
-            return
-        place, records, size = TopicPartition(learner.log.topic, self.partition), list[LogRecord](), 0
-        read_to = start
+        assert learner is not None
+        assert learner.behind_from is not None
+        start = read_to = learner.behind_from
+        partition, records, size = TopicPartition(learner.log.topic, self.partition), list[LogRecord](), 0
         if self._second is None:
             self._second = self.store.broker.consumer()
-            self._second.assign([place])
-        if self._second.position(place) != start:
-            self._second.seek(place, start)
+            self._second.assign([partition])
+        if self._second.position(partition) != start:
+            self._second.seek(partition, start)
         for _ in range(CATCH_UP_POLLS):
-            some = self._second.poll(100).get(place, ())
-            records += [LogRecord(one.offset, one.timestamp, one.key, one.value) for one in some]
-            size += sum(len(one.value or b"") for one in some)
-            read_to = self._second.position(place) or start
-            if not some or size > CATCH_UP_BYTES or read_to >= learner.next_offset:
+            polled = self._second.poll(100).get(partition, ())
+            records += [LogRecord(record.offset, record.timestamp, record.key, record.value) for record in polled]
+            size += sum(len(record.value or b"") for record in polled)
+            read_to = self._second.position(partition) or start
+            if not polled or size > CATCH_UP_BYTES or read_to >= learner.next_offset:
                 break
-        learner.catch_up(records, read_to=read_to)
-        if any(state.changed or state.stamp >= learner.next_offset for state in learner.behind.values()):
-            self._publish(learner)
+        return records, read_to
+
+    def _published(self, snapshots: Iterable[Snapshot]) -> None:
+        for snapshot in snapshots:
+            self.newest[snapshot.bucket] = snapshot
+            self._watch.published(snapshot)
 
     def _publish(self, learner: PartitionLearner) -> None:
-        made = learner.publish(now_ms=round(self._clock() * 1000))
+        made = learner.publish(now_ms=round(self._clocks.wall() * 1000))
         self._commit(made)
-        for snapshot in made.snapshots:
-            self._published(snapshot)
+        self._published(made.snapshots)
         for name in made.promoted:
             log.info("bucket %r: epoch %d has caught up and serves now", name, learner.states[name].bucket.epoch)
 
@@ -205,24 +317,14 @@ class PartitionOwner:
         if anew:
             raise LookupError(f"{' and '.join(anew)} was made anew: what is there is not what was learned")
         writer.begin()
-        for snapshot in made.snapshots:
-            for chunk in split_snapshot(snapshot):
-                writer.send(topics.parameters, key=key_of(chunk), value=encode(chunk))
-                if snapshot.bucket in made.promoted:  # so that compaction takes what it was before
-                    writer.send(topics.parameters, key=key_of(chunk, CANDIDATE), value=None)
-        for candidate in made.candidates:
-            for chunk in split_snapshot(candidate):
-                writer.send(topics.parameters, key=key_of(chunk, CANDIDATE), value=encode(Candidate(encode(chunk))))
-        key = f"@samples-{made.progress.samples_partition}"
-        writer.send(topics.parameters, key=key.encode(), value=encode(made.progress))
-        for letter in made.refused:
-            key = f"{letter.topic}-{letter.partition}"
-            writer.send(topics.dead_letters, key=key.encode(), value=encode(cut_to_fit(letter)))
+        for topic, key, value in made.records(topics):
+            writer.send(topic, key=key, value=value)
         writer.commit()
 
-    def drop(self) -> None:
-        """Forget the state and the writer; a transaction that is still open is aborted by the next owner."""
-        self.learner = None
+    def _drop(self) -> None:
+        """Forget the learner, the writer and what is pending; the next owner aborts a transaction that is open."""
+        self.learner, self._reads, self.outdated = None, False, ""
+        self.pending.seek(None)  # else all that is read until it is restored would be kept
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.abandon()

@@ -1,8 +1,8 @@
-"""Faust's Kafka transport as the learn job needs it: committed records only, each with the offset it follows from.
+"""Faust's Kafka transport as the learn job needs it: feeds committed records to the owners of their partitions.
 
 Faust acknowledges what it drops (records of an older generation, records in flight at a rebalance), and its own commits
-cannot see over the gaps that transaction markers leave. So nothing here rests on them: positions come from what is
-durably learned, and a record says from which offset on nothing before it is missing, and since which seek.
+cannot see over the gaps that transaction markers leave. So nothing here rests on them: owners get what was fetched
+before Faust sees it, and their positions come from what is durably learned.
 
 Nothing is committed through the group either. aiokafka answers a commit that comes too late for a rebalance by joining
 the group anew, which is the next rebalance, for which somebody's commit is too late (its issue 727, Faust's 616): once
@@ -10,33 +10,26 @@ begun, that never ended. Progress records tell how far learning is.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.consumer import fetcher
+from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, ConsumerRebalanceListener, Transport
 from faust.types import TP
 from mode.utils.logging import get_logger
 
+from streams.learn.job.owner import PartitionOwner
+from streams.learn.job.worker import LearnJob
+from streams.logs import LogRecord
+
 log = get_logger(__name__)
-
-FOLLOWS = "glimpse-follows"  # header of a delivered record: its Trail
-
-
-class Trail(NamedTuple):
-    """Where a partition's delivery has got to: since which seek, and up to which offset nothing was left out."""
-
-    seek: int  # numbered upwards over all partitions
-    offset: int
-    stamp_ms: int = 0  # of the record that it is noted on: Faust makes a float of it, which may be another number
 
 
 class EveryOffset(dict[Any, Any]):
-    """Faust's memory of what it has delivered, without the memory: what was delivered may be delivered again."""
+    """Faust's memory of what it has delivered, without the memory: Faust 0.15.3 drops what it has delivered before."""
 
     def __missing__(self, key: Any) -> None:
         return None
@@ -49,114 +42,116 @@ class EveryOffset(dict[Any, Any]):
 
 
 class WaitingListener(ConsumerRebalanceListener):
-    """Holds every partition of a new assignment back, until it is sent to where its learner is."""
+    """Pauses each partition of a new assignment until its owner seeks; ``LearnThread.pause`` has the reason."""
 
     _thread: Any
 
     async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        """Hold the partitions back before anybody can fetch from them: without commits that would be from the start."""
-        self._thread.hold(assigned)
+        """Pause the partitions before anything is fetched: without commits that would be from the start."""
+        self._thread.pause(assigned)
         await super().on_partitions_assigned(assigned)
 
 
-class ReadableRecords(fetcher.PartitionRecords):  # type: ignore[misc]  # aiokafka has no types
-    """What one fetch brought of a partition, up to a batch that cannot be read, of which a note is taken.
+class ReadableResults(OrderedDict[Any, Any]):
+    """A fetcher's results by partition, each of which ends before a batch that cannot be read."""
 
-    Raised through aiokafka 0.14.0, an error would take what it had fetched of other partitions with it, and count that
-    as delivered.
-    """
-
-    def __init__(self, *args: Any, unreadable: dict[TopicPartition, str]) -> None:
-        super().__init__(*args)
+    def __init__(self, unreadable: dict[TopicPartition, str]) -> None:
+        super().__init__()
         self._unreadable = unreadable
 
-    def __next__(self) -> Any:
+    def __setitem__(self, partition: TopicPartition, result: Any) -> None:
+        if isinstance(result, FetchResult):
+            records = result._partition_records
+            records._records_iterator = self._readable(partition, records, records._records_iterator)
+        super().__setitem__(partition, result)
+
+    def _readable(self, partition: TopicPartition, records: Any, iterator: Iterator[Any]) -> Iterator[Any]:
         try:
-            return super().__next__()
-        except StopIteration:
-            raise
+            yield from iterator
         except Exception as error:  # of a codec, too
-            self._unreadable[self._tp] = f"cannot read {self._tp} at offset {self.next_fetch_offset}: {error!r}"
-            raise StopIteration from error
+            self._unreadable[partition] = f"cannot read {partition} at offset {records.next_fetch_offset}: {error!r}"
+
+
+def end_before_unreadable(fetcher: Fetcher, unreadable: dict[TopicPartition, str]) -> None:
+    """Have a fetcher return the records before a batch that cannot be read, and note the reason in ``unreadable``.
+
+    Raised through aiokafka 0.14.0, the error would drop what was fetched of other partitions, whose positions have
+    already moved. tests/streams/learn/test_transport.py fails once aiokafka keeps it.
+    """
+    fetcher._records = ReadableResults(unreadable)
 
 
 class LearnThread(AIOKafkaConsumerThread):
     """The thread around aiokafka's consumer."""
 
     app: Any
-    seeks: int
     unreadable: dict[TopicPartition, str]  # what was met since the last fetch
-    # Keyed by the position object of one assignment, so that another assignment starts without a memory.
-    trails: WeakKeyDictionary[Any, Trail]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.seeks, self.trails, self.unreadable = 0, WeakKeyDictionary(), {}
+    @property
+    def _job(self) -> LearnJob:
+        job: LearnJob = self.app.job
+        return job
+
+    def _owner(self, partition: Any) -> PartitionOwner | None:
+        return self._job.owners.get(partition.partition)
 
     def _create_worker_consumer(self, transport: Any) -> Any:
-        fetcher.PartitionRecords = partial(ReadableRecords, unreadable=self.unreadable)
         consumer = super()._create_worker_consumer(transport)
-        consumer._isolation_level = (
-            "read_committed"  # its fetcher is made at start; Faust only asks for this with tables
-        )
+        consumer._isolation_level = "read_committed"  # Faust 0.15.3 only asks for this with tables
         return consumer
 
+    async def on_start(self) -> None:
+        """Start the consumer."""
+        self.unreadable = {}
+        await super().on_start()
+        end_before_unreadable(self._ensure_consumer()._fetcher, self.unreadable)
+
     async def _fetch_records(self, consumer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Feed what was fetched; what aiokafka 0.14.0 raises through a poll would end a worker of Faust 0.15.3."""
         try:
             batches = await super()._fetch_records(consumer, *args, **kwargs)
         except OffsetOutOfRangeError as error:  # deleted before it was read, or the log was cut: restoring tells which
-            lost = [place for place in error.args[0] if place in self.assignment()]
-            self.hold(lost)
-            for place in lost:
-                self.app.loop.call_soon_threadsafe(self.app.learning.read_again, place.partition)
+            lost = [partition for partition in error.args[0] if partition in self.assignment()]
+            self.pause(lost)
+            for partition in lost:
+                if (owner := self._owner(partition)) is not None:
+                    owner.lost("the log does not have its next record any more")
             return {}
         except KafkaError as error:  # raised here it would end the worker; the broker may only be restarting
             log.warning("samples cannot be fetched now, trying again: %r", error)
             await asyncio.sleep(1.0)
             return {}
-        for place, records in batches.items():
-            position = self._position(consumer, place)  # still assigned, or aiokafka had not returned them
-            seek, follows, _ = self.trails.get(position) or Trail(self.seeks, records[0].offset)
-            for record in records:
-                record.headers = [*record.headers, (FOLLOWS, b"%d %d %d" % (seek, follows, record.timestamp))]
-                follows = record.offset + 1
-            self.trails[position] = Trail(seek, follows)
+        for partition, fetched in batches.items():
+            records = [LogRecord(record.offset, record.timestamp, record.key, record.value) for record in fetched]
+            if not self._job.feed(partition.partition, records) and partition in self.assignment():
+                self.pause([partition])
         while self.unreadable:
-            place, why = self.unreadable.popitem()
-            if place in self.assignment():
-                self.hold([place])
-                self.app.loop.call_soon_threadsafe(self.app.learning.rest, place.partition, why)
+            partition, why = self.unreadable.popitem()
+            if partition in self.assignment() and (owner := self._owner(partition)) is not None:
+                self.pause([partition])
+                owner.wait(why)
         return batches
 
-    def hold(self, places: Iterable[Any]) -> None:
-        """Fetch nothing from partitions until the next seek; any position will do so that aiokafka asks for none."""
+    def pause(self, partitions: Iterable[Any]) -> None:
+        """Fetch nothing from partitions until the next seek.
+
+        aiokafka 0.14.0 asks for a committed position also while a partition is paused, and raises as there is none: any
+        position will do. Its own ``pause`` and ``resume`` do not take Faust's kind of partition.
+        """
         consumer = self._ensure_consumer()
-        for place in places:
-            consumer.pause(TopicPartition(*place))
-            consumer.seek(place, 0)
+        for partition in partitions:
+            consumer.pause(TopicPartition(*partition))
+            consumer.seek(partition, 0)
 
     async def seek_to_committed(self) -> Mapping[Any, int]:
-        """Seek to what is learned, as far as partitions are restored."""
-        known: Mapping[int, int] = self.app.learned_offsets()
-        offsets = {place: known[place.partition] for place in self.assignment() if place.partition in known}
-        await self.seek_wait(offsets)
-        return offsets
+        """Seek nowhere: owners do."""
+        return {}
 
     async def _seek_wait(self, consumer: Any, partitions: Mapping[Any, int]) -> None:
-        for place, offset in partitions.items():
-            consumer.seek(place, offset)
-            self.seeks += 1
-            self.trails[self._position(consumer, place)] = Trail(self.seeks, offset)
-            consumer.resume(TopicPartition(*place))  # aiokafka does not take Faust's own kind
-
-    @staticmethod
-    def _position(consumer: Any, place: Any) -> Any:
-        subscription = consumer._subscription.subscription
-        assignment = subscription and subscription.assignment
-        position = assignment and assignment.state_value(place)
-        if position is None:
-            raise LookupError(f"{place} is not assigned")
-        return position
+        for partition, offset in partitions.items():
+            consumer.seek(partition, offset)
+            self._job.sought(partition.partition, offset)
+            consumer.resume(TopicPartition(*partition))  # aiokafka does not take Faust's own kind
 
 
 class LearnConsumer(Consumer):
@@ -176,39 +171,22 @@ class LearnConsumer(Consumer):
         """Commit nothing, neither by the clock nor at a rebalance nor at the end."""
         return False
 
-    async def seek_numbered(self, place: TP, offset: int) -> int:
-        """Seek, and return the number that records delivered from now on carry."""
-        await self.seek_wait({place: offset})
-        return self.trail(place).seek
+    def progress(self, partition: TP) -> tuple[int | None, int | None] | None:
+        """Return up to which offset a partition was fetched, markers included, and where its committed records end.
 
-    def trail(self, place: TP) -> Trail:
-        """Return how far a partition was delivered; raise LookupError when it is not assigned or not begun."""
-        return self._thread.trails[self._position(place)]
-
-    def waiting(self, place: TP) -> bool:
-        """Return whether the broker has committed records that were not fetched yet, as far as it has told."""
-        position = self._position(place)
-        return None not in (position.lso, position._position) and position.lso > position._position
-
-    def stable_end(self, place: TP) -> int | None:
-        """Return where the committed records of a partition end, as far as the broker has told."""
-        end: int | None = self._position(place).lso
-        return end
-
-    def _position(self, place: TP) -> Any:
-        return self._thread._position(self._thread._ensure_consumer(), place)
+        Either is None while it is not known, all of it while the partition is not assigned. aiokafka 0.14.0 gives a
+        position only to who awaits it in its own thread.
+        """
+        subscription = self._thread._ensure_consumer()._subscription.subscription
+        assignment = subscription and subscription.assignment
+        state = assignment and assignment.state_value(partition)
+        return None if state is None else (state._position, state.lso)
 
     def verify_event_path(self, now: float, tp: Any) -> None:
-        """Leave it to the health page to say whether offsets move."""
+        """Leave it to the health page to say whether offsets move; Faust 0.15.3 looks at commits, of which are none."""
 
 
 class LearnTransport(Transport):
     """Faust's transport with the consumer above."""
 
     Consumer = LearnConsumer
-
-
-def trail_of(headers: Iterable[tuple[str, bytes]] | Mapping[str, bytes] | None) -> Trail:
-    """Return what the consumer above has noted on a delivered record."""
-    pairs = dict(headers or ())
-    return Trail(*map(int, pairs[FOLLOWS].split()))

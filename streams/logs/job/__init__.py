@@ -1,8 +1,6 @@
-"""Logs on Kafka: reading, copying to an archive, restoring from one."""
+"""Logs on Kafka: reading, copying to an archive, restoring from one, sending dead letters again."""
 
-from streams.logs.job.copy import copy
+from streams.logs.job.copy import copy, resend, restore
 from streams.logs.job.kafka_source import KafkaSource, open_source
-from streams.logs.job.resend import resend
-from streams.logs.job.restore import restore
 
 __all__ = ["KafkaSource", "copy", "open_source", "resend", "restore"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from streams.broker import admin, consumer, describe_topics
+from streams.broker import TopicState, admin, consumer, describe_topics
 from streams.logs.archive import Archive
 from streams.logs.block import LogBlock
 from streams.logs.source import SETTLED_WITHIN_S, ArchiveSource, LogSource, RangeError, SourceAway, TransactionOpen
@@ -33,7 +33,7 @@ class KafkaSource:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._found: dict[str, tuple[str, int]] = {}
+        self._found: dict[str, TopicState] = {}
         self._asking: dict[str, KafkaConsumer] = {}  # for bounds, by isolation level; each read has its own
 
     @property
@@ -52,45 +52,36 @@ class KafkaSource:
         except KafkaError as error:
             raise SourceAway(f"{self.where()} does not answer: {error}") from error
 
-    def _describe(self, topic: str) -> tuple[str, int] | None:
+    def has(self, topic: str) -> bool:
+        """Return whether the topic is there."""
         name = self.settings.topic_prefix + topic
         if name not in self._found:
             with self._answering(), admin(self.settings) as client:
-                found = describe_topics(client, [name]).get(name)
-            if found is None or not found.partitions:
-                return None
-            self._found[name] = found.topic_id, found.partitions
+                there = describe_topics(client, [name])
+            self._found |= {name: state for name, state in there.items() if state.partitions}
+        return name in self._found
+
+    def _known(self, topic: str) -> TopicState:
+        name = self.settings.topic_prefix + topic
+        if not self.has(topic):
+            raise RangeError(f"no topic {name!r} on {self.where()}; see: glimpse topics")
         return self._found[name]
-
-    def _known(self, topic: str) -> tuple[str, int]:
-        found = self._describe(topic)
-        if found is None:
-            raise RangeError(f"no topic {self.settings.topic_prefix + topic!r} on {self.where()}; see: glimpse topics")
-        return found
-
-    def has(self, topic: str) -> bool:
-        """Return whether the topic is there."""
-        return self._describe(topic) is not None
 
     def partitions(self, topic: str) -> int:
         """Return how many partitions a topic has."""
-        return self._known(topic)[1]
+        return self._known(topic).partitions
 
     def topic_id(self, topic: str) -> str:
         """Return the topic's id."""
-        return self._known(topic)[0]
+        return self._known(topic).topic_id
 
     def _log(self, topic: str, partition: int) -> TopicPartition:
         self._known(topic)
         return TopicPartition(self.settings.topic_prefix + topic, partition)
 
-    def _consumer(self, level: str = "read_committed") -> KafkaConsumer:
-        with self._answering():
-            return consumer(self.settings, isolation_level=level)
-
     def _ask(self, level: str = "read_committed") -> KafkaConsumer:
         if level not in self._asking:
-            self._asking[level] = self._consumer(level)
+            self._asking[level] = consumer(self.settings, isolation_level=level)
         return self._asking[level]
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
@@ -119,8 +110,8 @@ class KafkaSource:
         """Return the first offset stamped at or after ``time_ms``, or the end."""
         log = self._log(topic, partition)
         with self._answering():
-            found = self._ask().offsets_for_times({log: time_ms})[log]
-            return int(found.offset) if found is not None else int(self._ask().end_offsets([log])[log])
+            entry = self._ask().offsets_for_times({log: time_ms})[log]
+            return int(entry.offset) if entry is not None else int(self._ask().end_offsets([log])[log])
 
     def close(self) -> None:
         """Let go of the broker."""
@@ -131,7 +122,9 @@ class KafkaSource:
         """Yield the blocks of a range; ``stop`` must not lie beyond the end."""
         if start >= stop:
             return
-        log, reader = self._log(topic, partition), self._consumer()
+        log = self._log(topic, partition)
+        with self._answering():
+            reader = consumer(self.settings)
         try:
             reader.assign([log])
             reader.seek(log, start)

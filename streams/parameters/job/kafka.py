@@ -4,42 +4,62 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+import uuid
+from dataclasses import replace
+from typing import Any, Self
+from urllib.parse import urlsplit
 
 from kafka import TopicPartition
 from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 
-from schemas.codec import MAX_BYTES, SchemaError, decode
+from schemas.codec import MAX_BYTES, SchemaError, decode, encode
 from schemas.records import Candidate, Progress, Rollout, Snapshot
-from streams.broker import BrokerPort, KafkaBroker
+from streams.broker import BrokerPort
 from streams.logs import SourceAway
-from streams.parameters.newest import Newest
-from streams.parameters.snapshot import CANDIDATE, SnapshotCorrupt, SnapshotMissing, Version
+from streams.parameters.snapshot import (
+    CANDIDATE,
+    Newest,
+    SnapshotCorrupt,
+    SnapshotMissing,
+    Version,
+    key_of,
+    split_snapshot,
+)
+from streams.parameters.stores import SnapshotStore
 from streams.settings import Settings, Topics
 
 log = logging.getLogger(__name__)
 
+PATIENCE_MS = 15_000  # for one call to the broker
 
-class KafkaParameters:
+
+class KafkaParameters(SnapshotStore):
     """The compacted topic: newest snapshot, candidate and rollout of each bucket, progress of each samples partition.
 
     Reads committed records only, from the beginning, and then what is added; what is unreadable or unsound is counted,
-    told once, and hides nothing.
+    told once, and hides nothing. Records whose key does not begin with ``keys`` are passed over.
     """
 
-    def __init__(self, settings: Settings, *, broker: BrokerPort | None = None) -> None:
+    name, schemes = "kafka", ("kafka",)
+
+    @classmethod
+    def at(cls, address: str, settings: Settings) -> Self:
+        """Return the store on the Kafka that the settings name, or on the one at an address."""
+        return cls(settings if address == cls.name else replace(settings, kafka=urlsplit(address).netloc))
+
+    def __init__(self, settings: Settings, *, broker: BrokerPort | None = None, keys: str = "") -> None:
         self.topic = Topics.of(settings).parameters
-        self.address = settings.kafka
+        self.address, self._keys = settings.kafka, keys.encode()
         self.unreadable = 0
         self._forget()
-        broker = broker or KafkaBroker(settings)
+        self._broker = broker or BrokerPort(settings)
         try:
-            found = broker.topics([self.topic]).get(self.topic)
-            if found is None or not found.partitions:
+            topic = self._broker.topics([self.topic]).get(self.topic)
+            if topic is None or not topic.partitions:
                 raise SnapshotMissing(f"no topic {self.topic!r} on Kafka at {self.address}; create it: glimpse topics")
-            self.topic_id = found.topic_id
-            self._places = [TopicPartition(self.topic, number) for number in range(found.partitions)]
-            self._consumer = broker.consumer()
+            self.topic_id = topic.topic_id
+            self._places = [TopicPartition(self.topic, number) for number in range(topic.partitions)]
+            self._consumer = self._broker.consumer()
         except KafkaError as error:
             raise SourceAway(f"Kafka at {self.address} does not answer: {error}") from error
         self._consumer.assign(self._places)
@@ -48,16 +68,8 @@ class KafkaParameters:
         self.progress: dict[int, Progress] = {}
         self.rollouts: dict[str, Rollout] = {}
         self._newest, self._candidates = Newest(), Newest()
-
-    @property
-    def candidates(self) -> dict[str, Snapshot]:
-        """What each bucket's candidate has learned, as far as it was read; promoted ones may be among them."""
-        return self._candidates.by_bucket
-
-    @property
-    def snapshots(self) -> dict[str, Snapshot]:
-        """The newest sound snapshot of each bucket, as far as it was read."""
-        return self._newest.by_bucket
+        # The newest sound ones by bucket, as far as they were read; candidates may have been promoted since.
+        self.snapshots, self.candidates = self._newest.by_bucket, self._candidates.by_bucket
 
     def catch_up(self, *, timeout_s: float = 30.0) -> None:
         """Read to where the topic ends now, waiting for transactions that are still open there.
@@ -68,9 +80,9 @@ class KafkaParameters:
         try:
             # Not the last stable offset, before which another partition's open transaction hides what is committed:
             # only the high watermark tells how far a new owner must have read.
-            ends = {place: end for place, (_, end) in self._consumer.bounds(self._places).items()}
-            while any((self._consumer.position(place) or 0) < ends[place] for place in self._places):
-                self._poll(timeout_ms=100)
+            ends = {partition: end for partition, (_, end) in self._consumer.bounds(self._places).items()}
+            while any((self._consumer.position(partition) or 0) < ends[partition] for partition in self._places):
+                self.poll(timeout_ms=100)
                 if time.monotonic() > give_up_at:
                     raise SourceAway(f"{self.topic} on {self.address} was not read to its end within {timeout_s:g} s")
         except KafkaError as error:
@@ -82,23 +94,45 @@ class KafkaParameters:
             self._consumer.assign(self._places)
         return SourceAway(f"{self.topic} on {self.address} cannot be read: {error}")
 
+    def put(self, snapshot: Snapshot, data: bytes) -> bool:
+        """Write ``snapshot`` in one transaction, unless the topic holds the same or a newer sound one.
+
+        Learners do not write this way: their transactions hold their progress too.
+        """
+        if self.has(snapshot):
+            return False
+        try:
+            writer = self._broker.writer(f"glimpse-put-{uuid.uuid4()}", patience_ms=PATIENCE_MS)
+            try:
+                writer.begin()
+                for chunk in split_snapshot(snapshot):
+                    writer.send(self.topic, key=key_of(chunk), value=data if chunk is snapshot else encode(chunk))
+                writer.commit()
+            finally:
+                writer.abandon()
+        except KafkaError as error:
+            raise SourceAway(f"Kafka at {self.address} does not take {self.where(snapshot.bucket)}: {error}") from error
+        return True
+
     def newest(self, bucket: str, *, after: Version | None = None) -> Snapshot | None:
         """Return the bucket's newest committed snapshot, or None when there is none newer than ``after``."""
         try:
             if after is None:
                 self.catch_up()
-            while self._poll(timeout_ms=0):
+            while self.poll():
                 pass
         except KafkaError as error:
             raise self._away(error) from error
-        snapshot = self.snapshots.get(bucket)
+        known = [newest[bucket] for newest in (self.snapshots, self._newest.unknown) if bucket in newest]
+        snapshot = max(known, key=lambda snapshot: snapshot.version, default=None)
         return snapshot if snapshot is not None and (after is None or snapshot.version > after) else None
 
-    def _poll(self, timeout_ms: int) -> int:
-        batches = self._consumer.poll(timeout_ms)
-        records = [record for some in batches.values() for record in some]
+    def poll(self, timeout_ms: int = 0) -> int:
+        """Take in what has come, and return how many records that was."""
+        records = [record for some in self._consumer.poll(timeout_ms).values() for record in some]
         for record in records:
-            self._take(record)
+            if (record.key or b"").startswith(self._keys):
+                self._take(record)
         return len(records)
 
     def _take(self, record: Any) -> None:
@@ -106,17 +140,17 @@ class KafkaParameters:
             self._candidates.forget(record.key.decode("utf-8", "replace").removeprefix(CANDIDATE).partition("#")[0])
             return
         try:
-            found = decode(record.value or b"", max_bytes=2 * MAX_BYTES)
-            if isinstance(found, Snapshot):
-                self._newest.add(found)
-            elif isinstance(found, Candidate):
-                self._candidates.add(decode(found.snapshot, Snapshot, max_bytes=2 * MAX_BYTES))
-            elif isinstance(found, Progress):
-                self.progress[found.samples_partition] = found
-            elif isinstance(found, Rollout):
-                known = self.rollouts.get(found.bucket)
-                if known is None or known.epoch <= found.epoch:
-                    self.rollouts[found.bucket] = found
+            content = decode(record.value or b"", max_bytes=2 * MAX_BYTES)
+            if isinstance(content, Snapshot):
+                self._newest.add(content)
+            elif isinstance(content, Candidate):
+                self._candidates.add(decode(content.snapshot, Snapshot, max_bytes=2 * MAX_BYTES))
+            elif isinstance(content, Progress):
+                self.progress[content.samples_partition] = content
+            elif isinstance(content, Rollout):
+                known = self.rollouts.get(content.bucket)
+                if known is None or known.epoch <= content.epoch:
+                    self.rollouts[content.bucket] = content
         except (SchemaError, SnapshotCorrupt) as error:  # somebody else's bytes: what was good stays
             if not self.unreadable:
                 words = "a record of %s at offset %d is left aside, as are others like it: %s"
@@ -124,14 +158,14 @@ class KafkaParameters:
             self.unreadable += 1
 
     def buckets(self) -> list[str]:
-        """Return the buckets that have a sound snapshot on the topic."""
+        """Return the buckets that have a sound snapshot on the topic, or one of an unknown algorithm."""
         self.catch_up()
-        return sorted(self.snapshots)
+        return sorted(self.snapshots | self._newest.unknown)
 
     def where(self, bucket: str) -> str:
-        """Return how people would name the place of the bucket's snapshot."""
+        """Return the bucket's key and the topic."""
         return f"key {bucket!r} of topic {self.topic!r} on Kafka at {self.address}"
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._consumer.close()

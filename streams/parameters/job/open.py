@@ -1,43 +1,53 @@
-"""The place of snapshots that an address names."""
+"""The stores of snapshots, and the choice of one by address or settings."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from streams.parameters.directory import DirectoryParameters
 from streams.parameters.job.kafka import KafkaParameters
 from streams.parameters.job.redis import RedisParameters
-from streams.parameters.source import SnapshotSource
+from streams.parameters.stores import DirectoryParameters, SnapshotStore
 from streams.settings import Settings, load
+
+# A new store is one file, and its class here. Without an online store rankers read the first one.
+STORES: tuple[type[SnapshotStore], ...] = (KafkaParameters, RedisParameters, DirectoryParameters)
 
 
 class SourceUnknown(ValueError):
-    """An address that is none of a place with snapshots."""
+    """An address of no store."""
 
 
-def open_parameters(source: str, settings: Settings | None = None) -> SnapshotSource:
-    """Return the snapshots at ``kafka``, ``redis`` (as set), ``kafka://host:port``, ``redis://…`` or a directory.
-
-    A directory holds snapshot files, or is one of the embedded runner, which has them in a folder of its own.
-    """
+def open_parameters(address: str, settings: Settings | None = None) -> SnapshotStore:
+    """Return the store of that name in the settings, or at that URL: ``kafka://host:port``, a directory's path, …"""
     try:
-        url = urlsplit(source)
+        scheme = urlsplit(address).scheme
     except ValueError as error:
-        raise SourceUnknown(
-            f"snapshots come from kafka, redis or a directory, and this is no address: {error}"
-        ) from error
-    if source == "kafka":
-        return KafkaParameters(settings or load())
-    if source == "redis":
-        return RedisParameters(settings or load())
-    if url.scheme == "kafka":
-        return KafkaParameters(replace(settings or Settings(), kafka=url.netloc))
-    if url.scheme in ("redis", "rediss", "unix"):
-        return RedisParameters(replace(settings or Settings(), redis=source))
-    if url.scheme in ("", "file"):
-        path = Path(url.path if url.scheme else source)
-        inside = path / "snapshots"
-        return DirectoryParameters(inside if inside.is_dir() else path)
-    raise SourceUnknown(f"snapshots come from kafka, redis or a directory, got {source!r}")
+        raise SourceUnknown(f"snapshots come from {_stores()}, and this is no address: {error}") from error
+    for store in STORES:
+        if store.name and address == store.name:
+            return store.at(address, settings or load())
+    for store in STORES:
+        if scheme in store.schemes:
+            return store.at(address, settings or Settings())
+    raise SourceUnknown(f"snapshots come from {_stores()}, got {address!r}")
+
+
+def _stores() -> str:
+    *others, last = [store.name or "a directory" for store in STORES]
+    return f"{', '.join(others)} or {last}"
+
+
+def online_address(settings: Settings) -> str | None:
+    """Return the address of the store that learners fill next to Kafka, or None when the settings name none."""
+    return next((address for store in STORES if (address := store.online(settings))), None)
+
+
+def online_store(settings: Settings) -> SnapshotStore | None:
+    """Return the store that learners fill next to Kafka, or None when the settings name none."""
+    address = online_address(settings)
+    return None if address is None else open_parameters(address, settings)
+
+
+def serving_store(settings: Settings) -> str:
+    """Return the name of the store that rankers read by default: the online store, or else Kafka."""
+    return next((store.name for store in STORES if store.online(settings)), STORES[0].name)

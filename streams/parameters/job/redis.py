@@ -1,8 +1,9 @@
 """The online key-value store: one Redis hash per bucket holds its newest snapshot, never replaced by an older one."""
 
 import logging
+from dataclasses import replace
 from hashlib import sha1
-from typing import Any, cast
+from typing import Any, Self
 
 import redis
 from redis.backoff import NoBackoff
@@ -10,7 +11,8 @@ from redis.retry import Retry
 
 from schemas.records import Snapshot
 from streams.logs import SourceAway
-from streams.parameters.snapshot import SnapshotCorrupt, Version, load_snapshot, verify
+from streams.parameters.snapshot import Version, load_snapshot
+from streams.parameters.stores import SnapshotStore
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -19,7 +21,8 @@ TIMEOUT_S = 1.0  # a store that needs longer than this is away; the next round t
 
 # KEYS[1] the bucket's hash; ARGV epoch, offset, digest of the bytes, id of the samples topic, the bytes (left out: only
 # ask). Returns 1 when the store lacks this snapshot: nothing or something else there, older, or of this version but
-# damaged; -1 when it holds a higher version that was learned from another topic, -2 one of this topic.
+# damaged; -1 when it holds a higher version that was learned from another topic, -2 one of this topic; 2 when asked
+# only and it holds other bytes of this version.
 PUT = """
 local known = redis.call('TYPE', KEYS[1]).ok
 if known == 'hash' then
@@ -33,6 +36,7 @@ if known == 'hash' then
             return -2
         end
         if newer == 0 and redis.sha1hex(fields[3]) == ARGV[3] then return 0 end
+        if newer == 0 and not ARGV[5] then return 2 end
     end
 end
 if ARGV[5] then
@@ -43,12 +47,24 @@ return 1
 """
 
 
-class RedisParameters:
+class RedisParameters(SnapshotStore):
     """Snapshots by bucket in Redis, under ``glimpse:<prefix>parameters:<bucket>``.
 
     A hash has the fields ``epoch``, ``offset``, ``topic`` (the id of the samples topic) and ``snapshot`` (the bytes of
     the whole record), so that a ranker can ask for the version without fetching the rest.
     """
+
+    name, schemes = "redis", ("redis", "rediss", "unix")
+
+    @classmethod
+    def at(cls, address: str, settings: Settings) -> Self:
+        """Return the store that the settings name, or the one at an address."""
+        return cls(settings if address == cls.name else replace(settings, redis=address))
+
+    @classmethod
+    def online(cls, settings: Settings) -> str | None:
+        """Return the address of Redis in the settings."""
+        return settings.redis
 
     def __init__(self, settings: Settings) -> None:
         if settings.redis is None:
@@ -66,19 +82,15 @@ class RedisParameters:
         return self.prefix + bucket
 
     def put(self, snapshot: Snapshot, data: bytes) -> bool:
-        """Write ``data``, the bytes of ``snapshot``, where the store lacks it; return whether it did.
-
-        The bytes travel only when they are needed, so this may be called as often as one likes.
-        """
+        """Write ``data``, the bytes of ``snapshot``, where the store lacks it; only then do they travel."""
         key = [self.key(snapshot.bucket)]
-        version: list[int | str] = [snapshot.epoch, snapshot.samples_offset, sha1(data).hexdigest()]
-        version.append(snapshot.samples_topic_id)
+        version: list[int | str] = [*snapshot.version, sha1(data).hexdigest(), snapshot.samples_topic_id]
         try:
-            found = self._put(key, version)
-            if found == -2 and not self._sound(snapshot.bucket):
+            lacks = self._put(key, version)
+            if lacks in (-2, 2) and not self.has(snapshot):
                 self._redis.delete(key[0])
-                found = 1
-            if found == -1 and snapshot.bucket not in self._said:
+                lacks = 1
+            if lacks == -1 and snapshot.bucket not in self._said:
                 self._said.add(snapshot.bucket)
                 log.error(
                     "Redis at %s keeps a higher version of %s that was learned from another samples topic, and rankers "
@@ -87,35 +99,25 @@ class RedisParameters:
                     key[0],
                     snapshot.bucket,
                 )
-            return bool(found > 0 and self._put(key, [*version, data]) > 0)
+            return bool(lacks > 0 and self._put(key, [*version, data]) > 0)
         except redis.RedisError as error:
             raise SourceAway(f"Redis at {self.address} does not take {key[0]}: {error}") from error
-
-    def _sound(self, bucket: str) -> bool:
-        """Return whether what is there may stand in the way of what has a lower version."""
-        try:
-            there = self.newest(bucket)
-            if there is not None:
-                verify(there)
-        except SnapshotCorrupt as error:
-            log.warning("%s is replaced: %s", self.where(bucket), error)
-            return False
-        return True
 
     def newest(self, bucket: str, *, after: Version | None = None) -> Snapshot | None:
         """Return the bucket's snapshot, or None when there is none newer than ``after``."""
         key = self.key(bucket)
+        fields: Any
         try:
             if after is not None:
-                epoch, offset = self._fields(key, "epoch", "offset")
-                if epoch is None or offset is None or _version(epoch, offset) <= after:
+                fields = self._redis.hmget(key, ["epoch", "offset"])
+                if None in fields or _version(*fields) <= after:
                     return None
-            (data,) = self._fields(key, "snapshot")
+            fields = self._redis.hmget(key, ["snapshot"])
         except redis.RedisError as error:
             raise SourceAway(f"Redis at {self.address} does not give {key}: {error}") from error
-        if data is None:
+        if fields[0] is None:
             return None
-        snapshot = load_snapshot(data)
+        snapshot = load_snapshot(fields[0])
         return snapshot if after is None or snapshot.version > after else None
 
     def buckets(self) -> list[str]:
@@ -126,15 +128,12 @@ class RedisParameters:
             raise SourceAway(f"Redis at {self.address} does not list {self.prefix}*: {error}") from error
         return sorted(key.decode("utf-8", "replace").removeprefix(self.prefix) for key in keys)
 
-    def _fields(self, key: str, *names: str) -> list[bytes | None]:
-        return cast(list[Any], self._redis.hmget(key, list(names)))
-
     def where(self, bucket: str) -> str:
-        """Return how people would name the place of the bucket's snapshot."""
+        """Return the bucket's key and the server."""
         return f"{self.key(bucket)!r} in Redis at {self.address}"
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._redis.close()
 
 

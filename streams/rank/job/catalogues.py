@@ -1,39 +1,31 @@
-"""Where the catalogue comes from: a file, or a compacted topic; each tells when there is another one."""
+"""Where the catalogue comes from, a file or a compacted topic, and how a file gets onto that topic."""
 
 from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from learner.encoder import Encoder
 from schemas.json_text import parse_json
-from streams.broker import admin, catalogue_topic, consumer, describe_topics
+from streams.broker import KafkaWriter, admin, catalogue_topic, consumer, create_topics, describe_topics
 from streams.logs import SourceAway
 from streams.rank.catalogue import Catalogue, CatalogueError
-from streams.rank.catalogue_file import read_catalogue
-from streams.rank.entries import CatalogueEntries, key_of
+from streams.rank.catalogue_file import CatalogueEntries, key_of, read_catalogue, read_entries
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
 READ_S = 30.0  # for all of a topic
 FETCH_BYTES = 8 << 20  # of the topic at once; a transaction may be longer
+NAME = "glimpse-catalogue"  # a second writer of it ends what the first has not committed
+OPEN_MS = 300_000  # how long writing may take, and how long one who is killed meanwhile holds back the next
 IDLE_TIMES = 9  # as long as a catalogue took to make, the next one is not made, so that lists have the processor
-
-
-class CatalogueSource(Protocol):
-    """What has a catalogue."""
-
-    def newest(self) -> Catalogue | None:
-        """Return the catalogue if it is another one than when last asked, or raise CatalogueError or SourceAway."""
-
-    def close(self) -> None:
-        """Let go of connections."""
 
 
 class CatalogueFile:
@@ -44,14 +36,14 @@ class CatalogueFile:
         self._stamp: tuple[int, int, int] | None = None
 
     def newest(self) -> Catalogue | None:
-        """Return what the file holds now, if it was not asked for that yet."""
+        """Return what the file holds now, if it is another one than when last asked, or raise CatalogueError."""
         try:
-            found = self._file.stat()
+            status = self._file.stat()
         except OSError as error:
             if self._stamp is not None:
                 return None
             raise CatalogueError(f"{self._file} cannot be read: {error.strerror or error}") from error
-        stamp = found.st_mtime_ns, found.st_size, found.st_ino
+        stamp = status.st_mtime_ns, status.st_size, status.st_ino
         if stamp == self._stamp:
             return None
         self._stamp = stamp
@@ -73,7 +65,7 @@ class CatalogueTopic:
         self.entries = CatalogueEntries()
         self.unreadable = 0
         self._encoder = encoder
-        self._place = TopicPartition(self.topic, 0)
+        self._partition = TopicPartition(self.topic, 0)
         self._reader: KafkaConsumer | None = None
         self._changed = False
         self._not_before = 0.0
@@ -98,11 +90,11 @@ class CatalogueTopic:
         try:
             reader = self._open()
             while True:
-                found = reader.poll(timeout_ms=100 if timeout_s else 0)
-                for records in found.values():
+                batches = reader.poll(timeout_ms=100 if timeout_s else 0)
+                for records in batches.values():
                     for record in records:
                         self._take(record)
-                if not found and (not timeout_s or self._at_end()):
+                if not batches and (not timeout_s or self._at_end()):
                     return
                 if timeout_s and time.monotonic() > give_up_at:
                     raise SourceAway(f"topic {self.topic} was not read to its end within {timeout_s:g} s")
@@ -121,7 +113,7 @@ class CatalogueTopic:
                     raise SourceAway("it is not there; publish a catalogue: glimpse catalogue FILE")
             self.entries, self._changed = CatalogueEntries(), False
             self._reader = consumer(self.settings, max_partition_fetch_bytes=FETCH_BYTES)
-            self._reader.assign([self._place])
+            self._reader.assign([self._partition])
             self._reader.seek_to_beginning()
         return self._reader
 
@@ -129,10 +121,13 @@ class CatalogueTopic:
         """Whether every committed record was read; readers of such are told the end of them."""
         assert self._reader is not None
         try:
-            place, end = self._reader.position(self._place), self._reader.end_offsets([self._place])[self._place]
+            position, end = (
+                self._reader.position(self._partition),
+                self._reader.end_offsets([self._partition])[self._partition],
+            )
         except KafkaError as error:
             raise self._away(error) from error
-        return place is not None and bool(place >= end)
+        return position is not None and bool(position >= end)
 
     def _take(self, record: Any) -> None:
         try:
@@ -140,10 +135,10 @@ class CatalogueTopic:
             if record.value is None:
                 self.entries.remove(key)
             else:
-                found = parse_json(record.value)
-                if isinstance(found, dict) and key_of(found) != key:
-                    raise CatalogueError(f"its key is {key!r}, and should be {key_of(found)!r}")
-                self.entries.add(found)
+                entry = parse_json(record.value)
+                if isinstance(entry, dict) and key_of(entry) != key:
+                    raise CatalogueError(f"its key is {key!r}, and should be {key_of(entry)!r}")
+                self.entries.add(entry)
             self._changed = True
         except ValueError as error:
             if not self.unreadable:
@@ -156,3 +151,40 @@ class CatalogueTopic:
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close(autocommit=False, timeout_ms=2_000)
+
+
+CatalogueSource = CatalogueFile | CatalogueTopic
+
+
+class Published(NamedTuple):
+    """What was done."""
+
+    items: int
+    users: int
+    written: int
+    removed: int
+
+
+def publish_catalogue(settings: Settings, file: Path) -> Published:
+    """Make the topic hold what a file does, creating it if need be; readers see all of it at once, or nothing.
+
+    Only lines that differ are written; items and users that are not in the file any more are taken out.
+    """
+    entries = read_entries(file)
+    topic = catalogue_topic(settings)
+    create_topics(settings, [topic])
+    with ExitStack() as begun:
+        writer = KafkaWriter(settings, NAME, patience_ms=OPEN_MS, transaction_timeout_ms=OPEN_MS)
+        begun.callback(writer.abandon)
+        reader = begun.enter_context(closing(CatalogueTopic(settings)))
+        reader.read(READ_S)
+        known, wanted = reader.entries.lines(), entries.lines()
+        changed = [key for key, line in wanted.items() if known.get(key) != line]
+        gone = [key for key in known if key not in wanted]
+        if changed or gone:
+            writer.begin()
+            for key in (*changed, *gone):
+                value = wanted[key].encode() if key in wanted else None
+                writer.send(topic.name, key=key.encode(), value=value, partition=0)
+            writer.commit()
+    return Published(len(entries.items), len(entries.users), len(changed), len(gone))

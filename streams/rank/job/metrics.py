@@ -1,8 +1,8 @@
-"""The rankers' figures for Prometheus."""
+"""Figures of the rankers and of the ranking service for Prometheus."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -11,6 +11,7 @@ from streams.web import BulkHistogram, Health, text_of
 
 if TYPE_CHECKING:
     from streams.rank.job.ranker import Ranker
+    from streams.rank.job.service import RankService
 
 QUICK = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1)  # seconds
 LATENCY = ("glimpse_ranker_rank_seconds", "To order one list of candidates.")
@@ -29,10 +30,10 @@ def metrics_of(rankers: Iterable[Ranker]) -> str:
     together: dict[str, list[Ranker]] = {}
     for ranker in rankers:
         together.setdefault(ranker.bucket, []).append(ranker)
-    return text_of(_families(together))
+    return text_of(_ranker_families(together))
 
 
-def _families(together: dict[str, list[Ranker]]) -> Iterator[Metric]:
+def _ranker_families(together: dict[str, list[Ranker]]) -> Iterator[Metric]:
     gauges = {
         name: GaugeMetricFamily(f"glimpse_ranker_{name}", text, labels=["bucket"])
         for name, text in {
@@ -79,3 +80,36 @@ def health_of(*rankers: Ranker, host: str = "127.0.0.1", port: int = 0) -> Healt
         return f"no answer where the snapshots of {', '.join(away)} are" if away else None
 
     return Health(live=lambda: None, ready=ready, metrics=lambda: metrics_of(rankers), host=host, port=port)
+
+
+def service_metrics(service: RankService, answers: Mapping[tuple[str, int], int]) -> str:
+    """Return the figures of the rankers, of the events that wait for Kafka, and of the answers given."""
+    return metrics_of(service.models.rankers.values()) + text_of(_service_families(service, answers))
+
+
+def _service_families(service: RankService, answers: Mapping[tuple[str, int], int]) -> Iterator[Metric]:
+    queue, models = service.queue, service.models
+    given = CounterMetricFamily("glimpse_serve_answers_total", "Answers by path and status.", labels=["path", "status"])
+    for (path, status), count in sorted(answers.items()):
+        given.add_metric([path, str(status)], count)
+    yield given
+    yield from service.seconds.collect()
+    counts = {
+        "events_delivered": ("Events that Kafka has.", queue.delivered),
+        "events_refused": ("Events refused, as too many waited for Kafka.", queue.refused),
+        "events_lost": ("Events that Kafka will never take.", queue.lost),
+        "lists_unlogged": ("Lists that were answered but not logged, as too many events waited.", service.unlogged),
+        "lists_for_strangers": ("Lists for users without features.", service.strangers),
+        "catalogues_refused": ("Catalogues that could not be used.", models.catalogues_refused),
+    }
+    for name, (words, count) in counts.items():
+        yield CounterMetricFamily(f"glimpse_serve_{name}_total", words, count)
+    held = models.catalogue
+    gauges = {
+        "waiting_bytes": ("Bytes of events that wait for Kafka.", queue.waiting_bytes),
+        "kafka_up": ("1 when the newest events could be sent.", queue.connected),
+        "fresh_buckets": ("Buckets without any snapshot yet.", len(models.buckets) - len(models.rankers)),
+        "held_items": ("Items of the catalogue.", 0 if held is None else len(held.items)),
+    }
+    for name, (words, value) in gauges.items():
+        yield GaugeMetricFamily(f"glimpse_serve_{name}", words, value)

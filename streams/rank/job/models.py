@@ -7,10 +7,11 @@ import threading
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from learner.bandits import Ranking
 from streams.logs import SourceAway
-from streams.parameters import SnapshotCorrupt, SnapshotMissing, SnapshotSource, Version
+from streams.parameters import SnapshotCorrupt, SnapshotMissing, SnapshotStore, Version
 from streams.rank.catalogue import Catalogue, CatalogueError
-from streams.rank.choice import Model, check_scale
+from streams.rank.choice import check_scale
 from streams.rank.job.catalogues import CatalogueSource
 from streams.rank.job.ranker import Ranker, SnapshotUnfit, SnapshotUnsolvable
 from streams.settings import Bucket
@@ -23,7 +24,7 @@ NOT_YET = (0, -1)  # the version of a model that has learned nothing
 class InUse(NamedTuple):
     """A model with its version, of one moment."""
 
-    model: Model
+    model: Ranking
     version: Version
 
 
@@ -38,7 +39,7 @@ class Models:
     def __init__(
         self,
         buckets: Mapping[str, Bucket],
-        source: SnapshotSource,
+        source: SnapshotStore,
         *,
         catalogue: CatalogueSource | None = None,
         refresh_s: float = 1.0,
@@ -64,11 +65,6 @@ class Models:
             return self._fresh[bucket]
         loaded = ranker.loaded
         return InUse(loaded.model, loaded.snapshot.version)
-
-    @property
-    def source_up(self) -> bool:
-        """Whether every bucket has a snapshot and the last look for a newer one was answered."""
-        return len(self.rankers) == len(self.buckets) and all(ranker.source_up for ranker in self.rankers.values())
 
     def refresh(self) -> None:
         """Look once for newer snapshots and another catalogue."""
@@ -99,18 +95,18 @@ class Models:
     def _take_catalogue(self) -> None:
         """Take another catalogue over, if there is one; what a bucket could not learn from raises CatalogueError."""
         try:
-            found = None if self.catalogues is None else self.catalogues.newest()
+            catalogue = None if self.catalogues is None else self.catalogues.newest()
         except SourceAway as error:
             self._say("catalogue", f"no look for another catalogue: {error}")
             return
-        if found is None:
+        if catalogue is None:
             return
         for bucket in self.buckets.values():
             try:
-                check_scale(found, bucket, user=found.largest_user)
+                check_scale(catalogue, bucket, user=catalogue.largest_user)
             except ValueError as error:
                 raise CatalogueError(str(error)) from error
-        self.catalogue = found
+        self.catalogue = catalogue
 
     def _say(self, what: str, text: str) -> None:
         if self._said.get(what) != text:

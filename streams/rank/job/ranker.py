@@ -9,26 +9,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from learner.bandits import LinearRanking, Ranking
+from learner.arrays import Floats, Ints
+from learner.bandits import Ranking
 from schemas.records import Snapshot
 from streams.logs import SourceAway
 from streams.parameters import (
     DirectoryParameters,
     SnapshotCorrupt,
     SnapshotMissing,
-    SnapshotSource,
+    SnapshotStore,
     Version,
     frozen_model,
     name_of,
 )
 from streams.parameters.job import KafkaParameters, RedisParameters, open_parameters
-from streams.rank.job.metrics import health_of, latency, metrics_of
+from streams.rank.job.metrics import latency, metrics_of
 from streams.settings import Bucket, Settings
-
-__all__ = ["Ranker", "health_of", "metrics_of"]
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +72,7 @@ class Ranker:
 
     def __init__(
         self,
-        source: SnapshotSource,
+        source: SnapshotStore,
         *,
         bucket: str,
         fits: Bucket | None = None,
@@ -125,20 +123,18 @@ class Ranker:
         """Return a ranker for ``kafka``, ``redis`` (as set), ``kafka://host:port``, ``redis://…`` or a directory."""
         return cls(open_parameters(source, settings), bucket=bucket, **options)
 
-    def rank(self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None) -> NDArray[np.int64]:
+    def rank(self, candidates: ArrayLike, size: int = 12, items: ArrayLike | None = None) -> Ints:
         """Return the rows of the ``size`` best of ``candidates`` (n, d), best first; context-free ones need items."""
         began = time.perf_counter()
         rows = self._loaded.model.rank(candidates, size=size, items=items)
         self.seconds.observe(time.perf_counter() - began)
         return rows
 
-    def scores(
-        self, candidates: ArrayLike, items: ArrayLike | None = None, *, explore: float = 1.0
-    ) -> NDArray[np.float64]:
+    def scores(self, candidates: ArrayLike, items: ArrayLike | None = None, *, explore: float = 1.0) -> Floats:
         """Return what each candidate is ranked by; ``Bucket.draw`` draws a list from these."""
         return self._loaded.model.scores(candidates, items=items, explore=explore)
 
-    def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict(self, candidates: ArrayLike, items: ArrayLike | None = None) -> Floats:
         """Return the estimated attractiveness of each candidate."""
         return self._loaded.model.predict(candidates, items=items)
 
@@ -175,19 +171,19 @@ class Ranker:
         """Look for a newer snapshot once; return whether one is now in use."""
         with self._looking:
             try:
-                found = self._source.newest(self.bucket, after=self.version)
+                snapshot = self._source.newest(self.bucket, after=self.version)
                 self.source_up = True
-                if found is not None:
-                    self._loaded = self._load(found)
+                if snapshot is not None:
+                    self._loaded = self._load(snapshot)
             except SourceAway as error:
-                found = None
+                snapshot = None
                 self._miss()
                 log.debug("%s", error)
             except (SnapshotCorrupt, SnapshotUnfit, SnapshotUnsolvable) as error:
-                found = None
+                snapshot = None
                 self._refuse(error)
             self._say_stale()
-            return found is not None
+            return snapshot is not None
 
     def _miss(self) -> None:
         self.missed += 1
@@ -205,15 +201,15 @@ class Ranker:
         return Loaded(snapshot, model)
 
     def _check_contexts(self, snapshot: Snapshot, model: Ranking) -> None:
-        if self._fits is None or not isinstance(model, LinearRanking):
+        if self._fits is None or not model.contextual:
             return
         if model.dim != self._fits.dim:
             wanted = f"contexts have {self._fits.dim}"
             raise SnapshotUnfit(f"snapshot {name_of(snapshot)} has {model.dim} dimensions, {wanted}")
         if self._fits.contexts_sha256 not in ("", snapshot.encoder_sha256):
-            found = snapshot.encoder_sha256 or "any contexts"
+            learned_from = snapshot.encoder_sha256 or "any contexts"
             raise SnapshotUnfit(
-                f"snapshot {name_of(snapshot)} was learned from {found}, not {self._fits.contexts_sha256}"
+                f"snapshot {name_of(snapshot)} was learned from {learned_from}, not {self._fits.contexts_sha256}"
             )
 
     def _refuse(self, error: Exception) -> None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from schemas.records import Impression
-from streams.events import Acceptance, Event, MetarankEvents, event_of, impression_of
+from learner.arrays import Floats, Ints
+from streams.events import Acceptance, Event, MetarankEvents, event_of, impression_of, judge_events
 from streams.events.job import EventQueue
+from streams.rank.bodies import RankAnswer, RefusedEvent, Taken
 from streams.rank.choice import choose
 from streams.rank.job.metrics import QUICK
 from streams.rank.job.models import Models
-from streams.rank.requests import RankRequest
+from streams.rank.requests import RankRequest, RequestError
 from streams.settings import Bucket, Settings
 from streams.split import Split
 from streams.web import BulkHistogram
@@ -34,38 +30,26 @@ class TooLate(RuntimeError):
     """An answer that was not there by its deadline."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceOptions:
-    """How the service does what it does."""
-
-    log_first: bool = False  # a list is answered when Kafka has it, rather than at once
-    deadline_s: float = 2.0  # for an answer
-
-
 class RankService:
-    """Ranks with the models in use and logs what was shown and clicked."""
+    """Ranks with the models in use and logs what was shown and clicked.
+
+    With ``log_first`` a list is answered when Kafka has it, rather than at once. ``deadline_s`` is for an answer.
+    """
 
     def __init__(
-        self,
-        settings: Settings,
-        models: Models,
-        queue: EventQueue,
-        *,
-        options: ServiceOptions | None = None,
-        clock: Callable[[], float] = time.time,
+        self, settings: Settings, models: Models, queue: EventQueue, *, log_first: bool = False, deadline_s: float = 2.0
     ) -> None:
         self.settings, self.models, self.queue = settings, models, queue
-        self.options = options or ServiceOptions()
+        self.log_first, self.deadline_s = log_first, deadline_s
         self.split = Split.of(settings)
         self.unlogged = 0  # lists that were answered and could not be logged
         self.strangers = 0  # lists for users without features
         self.seconds = BulkHistogram("glimpse_serve_rank_seconds", "To choose one list.", QUICK)
-        self._clock = clock
         self._metarank = MetarankEvents(self._bucket, contexts_of=self._contexts if models.catalogues else None)
-        self._rules = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
+        self._accept = Acceptance(settings.buckets, future_ms=int(settings.future_s * 1000))
 
-    async def rank(self, request: RankRequest) -> dict[str, Any]:
-        """Return the list for a request as JSON can hold it, logged before or after by the service's options."""
+    async def rank(self, request: RankRequest) -> RankAnswer:
+        """Return the list for a request, logged before or after by the service's options."""
         name = self.split.bucket_of(request.user, request.namespace, before=request.bucket_before)
         ranking, catalogue = self.split.ranked_by(name), self.models.catalogue
         model, version = self.models.in_use(ranking)
@@ -74,19 +58,18 @@ class RankService:
         choice = choose(request, self.settings.buckets[ranking], model, catalogue, impression_id=impression_id)
         self.seconds.observe(time.perf_counter() - began)
         self.strangers += not choice.user_known
-        answer: dict[str, Any] = {
-            "impression_id": None,
-            "session_id": None,
-            "bucket": name,
-            "split": self.split.version,
-            "version": list(version),
-            "items": choice.items.tolist(),
-            "propensities": None if choice.propensities is None else choice.propensities.tolist(),
-            "user_known": choice.user_known,
-            "logged": True,
-        }
+        answer = RankAnswer(
+            impression_id=None,
+            session_id=None,
+            bucket=name,
+            split=self.split.version,
+            version=version,
+            items=choice.items.tolist(),
+            propensities=None if choice.propensities is None else choice.propensities.tolist(),
+            user_known=choice.user_known,
+        )
         if catalogue is not None and request.contexts is None:
-            answer["catalogue"] = catalogue.version
+            answer.catalogue = catalogue.version
         if not len(choice.items):
             return answer  # nothing was shown
         shown = impression_of(
@@ -100,26 +83,29 @@ class RankService:
             ranked_by_epoch=version[0],
             ranked_by_offset=version[1],
             split_version=self.split.version,
-            catalogue=answer.get("catalogue", ""),
+            catalogue=answer.catalogue or "",
             propensities=choice.propensities,
             candidate_items=None if choice.candidates is None else choice.candidates.items,
             candidate_contexts=None if choice.candidates is None else choice.candidates.contexts,
         )
-        answer["impression_id"], answer["session_id"] = shown.impression_id, shown.session_id
-        if self.options.log_first:
+        rejected = judge_events(self._accept, [shown], shown.shown_at_ms)
+        if rejected:  # nothing is shown that cannot be learned
+            raise RequestError(rejected[0])
+        answer.impression_id, answer.session_id = shown.impression_id, shown.session_id
+        if self.log_first:
             await self._deliver([shown], only_now=True)
         elif not self.queue.offer([shown]):
             self.unlogged += 1
-            answer["logged"] = False
+            answer.logged = False
         return answer
 
-    async def feedback(self, found: list[Any]) -> dict[str, Any]:
+    async def feedback(self, sent: list[Any]) -> Taken:
         """Take events as JSON has them; return how many, and why others were not."""
         events: list[tuple[int, Event]] = []
         errors: dict[int, str] = {}
-        for number, one in enumerate(found):
+        for number, record in enumerate(sent):
             try:
-                event = self._checked(one)
+                event = self._checked(record)
             except (TypeError, ValueError, OverflowError, LookupError) as error:
                 errors[number] = str(error)
             else:
@@ -127,38 +113,31 @@ class RankService:
                     events.append((number, event))
             if number % YIELD_EVERY == YIELD_EVERY - 1:
                 await asyncio.sleep(0)
-        shown = [(number, event) for number, event in events if isinstance(event, Impression)]
-        if shown:
-            now_ms = np.full(len(shown), self.now_ms())
-            refused = self._rules.refusals([event for _, event in shown], now_ms)
-            errors |= {shown[index][0]: reason for index, reason in refused.items()}
+        rejected = judge_events(self._accept, [event for _, event in events], self.now_ms())
+        errors |= {events[index][0]: reason for index, reason in rejected.items()}
         taken = [event for number, event in events if number not in errors]
         if taken:
-            if self.options.log_first:
+            if self.log_first:
                 await self._deliver(taken)
             elif not self.queue.offer(taken):
                 raise NoRoom("too many events wait for Kafka; send these again later")
-        reasons = [{"index": number, "error": errors[number]} for number in sorted(errors)]
-        passed_over = len(found) - len(taken) - len(errors)
-        return {"accepted": len(taken), "refused": len(errors), "passed_over": passed_over, "errors": reasons[:100]}
+        reasons = [RefusedEvent(number, errors[number]) for number in sorted(errors)]
+        return Taken(len(taken), len(errors), len(sent) - len(taken) - len(errors), reasons[:100])
 
-    def _checked(self, found: Any) -> Event | None:
-        if isinstance(found, dict) and "event" in found:
-            return self._metarank.event_of(found)
-        if isinstance(found, dict):
-            kind = found.get("type")
+    def _checked(self, record: Any) -> Event | None:
+        if isinstance(record, dict) and "event" in record:
+            return self._metarank.event_of(record)
+        if isinstance(record, dict):
+            kind = record.get("type")
             dated = "shown_at_ms" if kind == "impression" else "clicked_at_ms"
-            if dated not in found:
-                found = {**found, dated: self.now_ms()}
-        event = event_of(found)
-        if not isinstance(event, Impression) and event.clicked_at_ms > self.now_ms() + self._rules.future_ms:
-            raise ValueError(f"clicked_at_ms lies more than {self.settings.future_s:g} s ahead; check the clock")
-        return event
+            if dated not in record:
+                record = {**record, dated: self.now_ms()}
+        return event_of(record)
 
     def _bucket(self, user: str) -> Bucket:
         return self.settings.buckets[self.split.bucket_of(user)]
 
-    def _contexts(self, items: NDArray[np.int64], user: str) -> NDArray[np.float64]:
+    def _contexts(self, items: Ints, user: str) -> Floats:
         """Return the contexts of held items, for lists that another service has made."""
         held = self.models.catalogue
         if held is None:
@@ -180,11 +159,11 @@ class RankService:
         if not self.queue.offer(events, lambda: loop.call_soon_threadsafe(count_down), wanted):
             raise NoRoom("too many events wait for Kafka; nothing is shown that is not logged")
         try:
-            async with asyncio.timeout(self.options.deadline_s):
+            async with asyncio.timeout(self.deadline_s):
                 await everything
         except TimeoutError:
             late = True
-            raise TooLate(f"Kafka did not confirm within {self.options.deadline_s:g} s") from None
+            raise TooLate(f"Kafka did not confirm within {self.deadline_s:g} s") from None
 
     def status(self) -> dict[str, Any]:
         """Return what is held and what ranks, as JSON can hold it."""
@@ -219,7 +198,7 @@ class RankService:
 
     def now_ms(self) -> int:
         """Return the time of an event that happens now."""
-        return int(self._clock() * 1000)
+        return int(time.time() * 1000)
 
     def close(self) -> None:
         """Deliver what is left and let go of Kafka and of the snapshots."""

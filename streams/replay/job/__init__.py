@@ -1,6 +1,6 @@
 """Replays: parts in processes, output, provenance."""
 
-from streams.replay.job.output import check_newer, in_directory, on_topic, snapshots_of, write_directory, write_topic
+from streams.replay.job.output import check_newer, on_topic, snapshots_of, write_directory, write_topic
 from streams.replay.job.part import Interrupted
 from streams.replay.job.provenance import Wanted, rebuild
 from streams.replay.job.replay import Replayed, replay
@@ -10,7 +10,6 @@ __all__ = [
     "Replayed",
     "Wanted",
     "check_newer",
-    "in_directory",
     "on_topic",
     "rebuild",
     "replay",

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from kafka.errors import KafkaError, for_code
+from kafka.errors import KafkaError
 
 from schemas.codec import encode
 from schemas.records import Snapshot
-from streams.broker import admin, await_sent, partition_of, producer, topic_specs
+from streams.broker import await_sent, create_topics, partition_of, producer, topic_specs
 from streams.logs import SourceAway, replace_file
 from streams.logs.job import KafkaSource
-from streams.parameters import (
-    DirectoryParameters,
-    SnapshotCorrupt,
-    Version,
-    key_of,
-    name_of,
-    split_snapshot,
-    take_snapshot,
-)
-from streams.replay.compare import live_snapshots
+from streams.parameters import DirectoryParameters, Version, key_of, name_of, split_snapshot, take_snapshot
+from streams.replay.compare import live_snapshots, snapshots_in
 from streams.replay.job.replay import Replayed
 from streams.replay.plan import ReplayError, ReplayPlan
 from streams.settings import Settings, Topics
@@ -32,17 +24,17 @@ from streams.settings import Settings, Topics
 def version_of(plan: ReplayPlan, bucket: str) -> Version:
     """Return the version of a bucket's snapshot, which grows with the logs.
 
-    Replayed samples give the version that a learner would have there. Replayed events give no place in a samples log;
-    where they end, summed up, takes its place.
+    Replayed samples give the version that a learner would have there. Replayed events have no offset in a samples log;
+    the sum of the offsets at which they end stands for it.
     """
     if plan.topics == ("samples",):
-        return plan.buckets[bucket].epoch, plan.ranges["samples", _home(plan, bucket)][1]
+        return plan.buckets[bucket].epoch, plan.ranges["samples", _samples_partition(plan, bucket)][1]
     return plan.buckets[bucket].epoch, sum(stop for _, stop in plan.ranges.values())
 
 
-def _home(plan: ReplayPlan, bucket: str) -> int:
-    source = plan.buckets[bucket].learns_from
-    return partition_of(source, 1 + max(number for _, number in plan.ranges)) if plan.topics == ("samples",) else 0
+def _samples_partition(plan: ReplayPlan, bucket: str) -> int:
+    partitions = 1 + max(number for _, number in plan.ranges)
+    return partition_of(plan.buckets[bucket].learns_from, partitions) if plan.topics == ("samples",) else 0
 
 
 def snapshots_of(replayed: Replayed, *, now_ms: int) -> list[Snapshot]:
@@ -54,22 +46,11 @@ def snapshots_of(replayed: Replayed, *, now_ms: int) -> list[Snapshot]:
             plan.buckets[name],
             samples_offset=version_of(plan, name)[1],
             topic_id=plan.topic_ids[0] if plan.topics == ("samples",) else "",
-            partition=_home(plan, name),
+            partition=_samples_partition(plan, name),
             published_at_ms=now_ms,
         )
         for name, model in replayed.models.items()
     ]
-
-
-def in_directory(folder: Path, buckets: Iterable[str]) -> dict[str, Snapshot]:
-    """Return the snapshots of some buckets in a directory, without what is none."""
-    there, found = DirectoryParameters(folder), {}
-    for name in buckets:
-        with suppress(SnapshotCorrupt):
-            snapshot = there.newest(name)
-            if snapshot is not None:
-                found[name] = snapshot
-    return found
 
 
 def on_topic(settings: Settings, topic: str) -> dict[str, Snapshot]:
@@ -88,11 +69,10 @@ def check_newer(plan: ReplayPlan, known: Mapping[str, Snapshot]) -> None:
 
 
 def _check_other(snapshots: list[Snapshot], known: Mapping[str, Snapshot]) -> None:
-    for snapshot in snapshots:
-        there = known.get(snapshot.bucket)
-        same = there is not None and (there.version, there.sha256) == (snapshot.version, snapshot.sha256)
-        if there is not None and there.version >= snapshot.version and not same:
-            raise _older(there, snapshot.version)
+    for ours in snapshots:
+        theirs = known.get(ours.bucket, ours)
+        if theirs.version >= ours.version and (theirs.version, theirs.sha256) != (ours.version, ours.sha256):
+            raise _older(theirs, ours.version)
 
 
 def _older(known: Snapshot, version: Version) -> ReplayError:
@@ -104,18 +84,18 @@ def _older(known: Snapshot, version: Version) -> ReplayError:
 
 def write_directory(folder: Path, snapshots: list[Snapshot]) -> None:
     """Write one file per bucket, as ``Ranker.from_directory`` reads them; none when one would not be newer."""
-    _check_other(snapshots, in_directory(folder, [snapshot.bucket for snapshot in snapshots]))
-    there = DirectoryParameters(folder)
+    _check_other(snapshots, snapshots_in(folder, [snapshot.bucket for snapshot in snapshots], skip_corrupt=True))
     folder.mkdir(parents=True, exist_ok=True)
     for snapshot in snapshots:
-        replace_file(there.file(snapshot.bucket), encode(snapshot))
+        replace_file(DirectoryParameters(folder).file(snapshot.bucket), encode(snapshot))
 
 
 def write_topic(settings: Settings, topic: str, snapshots: list[Snapshot]) -> None:
     """Write snapshots to a compacted topic other than the live one, made if it is not there."""
     _check_other(snapshots, on_topic(settings, topic))
     try:
-        _make(settings, topic)
+        [live] = [spec for spec in topic_specs(settings) if spec.name == Topics.of(settings).parameters]
+        create_topics(settings, [replace(live, name=topic)])
         writer = producer(settings)
         try:
             sent = [
@@ -128,16 +108,3 @@ def write_topic(settings: Settings, topic: str, snapshots: list[Snapshot]) -> No
             writer.close()
     except KafkaError as error:
         raise SourceAway(f"cannot write to {topic} on Kafka at {settings.kafka}: {error}") from error
-
-
-def _make(settings: Settings, topic: str) -> None:
-    live = Topics.of(settings).parameters
-    [config] = [spec.config for spec in topic_specs(settings) if spec.name == live]
-    with admin(settings) as client:
-        if topic in client.list_topics():
-            return
-        wanted = {"num_partitions": 1, "replication_factor": settings.replication, "configs": dict(config)}
-        [made] = client.create_topics({topic: wanted}, raise_errors=False)["topics"]
-        if made["error_code"]:
-            raise ReplayError(f"cannot create {topic}: {for_code(made['error_code']).__name__}")
-        client.wait_for_topics([topic])

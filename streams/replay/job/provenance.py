@@ -27,7 +27,7 @@ class Rebuilt(NamedTuple):
 
     name: str
     model: Bandit
-    found: Snapshot | None  # None when compaction has removed it, so that there is nothing to compare with
+    published: Snapshot | None  # None when compaction has removed it, so that there is nothing to compare with
 
 
 class NotTheSame(ReplayError):
@@ -48,10 +48,10 @@ class Wanted:
         >>> Wanted.parse("ubm:1.4200")
         Wanted(bucket='ubm', version=(1, 4200))
         """
-        found = _NAME.fullmatch(text)
-        if found is None:
+        match = _NAME.fullmatch(text)
+        if match is None:
             raise ReplayError(f"{text!r} names no snapshot; wanted BUCKET:EPOCH.OFFSET, as in ubm:1.4200")
-        return cls(found[1], (int(found[2]), int(found[3])))
+        return cls(match[1], (int(match[2]), int(match[3])))
 
     def __str__(self) -> str:
         return f"{self.bucket}:{self.version[0]}.{self.version[1]}"
@@ -70,16 +70,20 @@ def rebuild(
             f"no bucket {wanted.bucket!r} in the settings; there: {', '.join(settings.buckets) or 'none'}"
         )
     partition = partition_of(settings.buckets[wanted.bucket].learns_from, source.partitions("samples"))
-    found = find(source, wanted)
+    gathered = Newest()
+    for record in published(source, Snapshot):
+        if (record.bucket, record.version) == (wanted.bucket, wanted.version):
+            gathered.add(record)
+    snapshot = gathered.by_bucket.get(wanted.bucket)
     rollout = rollouts_on(source).get(wanted.bucket)
     bucket = in_force(settings.buckets[wanted.bucket], rollout)
-    if found is not None:
-        verify(found)
-        older = before_of(settings.buckets[wanted.bucket], rollout, found) if found.epoch < bucket.epoch else None
-        bucket = replace(older or bucket, alpha=found.alpha)  # how to rank, not what was learned
+    if snapshot is not None:
+        verify(snapshot)
+        older = before_of(settings.buckets[wanted.bucket], rollout, snapshot) if snapshot.epoch < bucket.epoch else None
+        bucket = replace(older or bucket, alpha=snapshot.alpha)  # how to rank, not what was learned
     bucket = replace(bucket, epoch=wanted.version[0])
-    if found is not None:
-        check_config(bucket, found, topic_id=source.topic_id("samples"), partition=partition)
+    if snapshot is not None:
+        check_config(bucket, snapshot, topic_id=source.topic_id("samples"), partition=partition)
     first, end = source.bounds("samples", partition)
     offset = wanted.version[1]
     if offset > end:
@@ -99,21 +103,12 @@ def rebuild(
             only=[wanted.bucket],
             within=Range(stop=[Mark(None, "samples", partition, offset)]),
         )
-        ours = {place: bounds for place, bounds in plan.ranges.items() if place == ("samples", partition)}
+        ours = {("samples", partition): plan.ranges["samples", partition]}
         model = replay(replace(plan, ranges=ours), say=say).models[wanted.bucket]
-    if found is not None and model.sha256() != found.sha256:
-        differs = _difference(wanted, model, found)
+    if snapshot is not None and model.sha256() != snapshot.sha256:
+        differs = _difference(wanted, model, snapshot)
         raise NotTheSame(f"{differs}; {_cut(wanted, source, partition, first)}" if first else differs)
-    return Rebuilt(str(wanted), model, found)
-
-
-def find(source: LogSource, wanted: Wanted) -> Snapshot | None:
-    """Return the named snapshot if the parameters topic still has it."""
-    gathered = Newest()
-    for record in published(source, Snapshot):
-        if (record.bucket, record.version) == (wanted.bucket, wanted.version):
-            gathered.add(record)
-    return gathered.by_bucket.get(wanted.bucket)
+    return Rebuilt(str(wanted), model, snapshot)
 
 
 def _cut(wanted: Wanted, source: LogSource, partition: int, first: int) -> str:
@@ -123,10 +118,10 @@ def _cut(wanted: Wanted, source: LogSource, partition: int, first: int) -> str:
     )
 
 
-def _difference(wanted: Wanted, model: Bandit, found: Snapshot) -> str:
-    if model.rounds != found.rounds:
-        return f"{wanted} holds {found.rounds} lists, the log gives {model.rounds} up to the same offset"
-    ours, theirs = model.state(), found.state_arrays
+def _difference(wanted: Wanted, model: Bandit, snapshot: Snapshot) -> str:
+    if model.rounds != snapshot.rounds:
+        return f"{wanted} holds {snapshot.rounds} lists, the log gives {model.rounds} up to the same offset"
+    ours, theirs = model.state(), snapshot.state_arrays
     for name, array in ours.items():
         if name not in theirs or array.shape != theirs[name].shape:
             return f"{wanted} has another shape of {name} than the log gives"

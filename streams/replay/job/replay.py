@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -10,18 +11,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from learner import Bandit
+from schemas.json_text import parse_json
 from streams.join import Ledger
 from streams.local import one_thread_each
-from streams.replay.begin import begin, complete
-from streams.replay.job.part import PartReplay
-from streams.replay.part import Part
-from streams.replay.plan import ReplayPlan
+from streams.logs import replace_file
+from streams.replay.job.part import Part, replay_part
+from streams.replay.plan import ReplayError, ReplayPlan
 
 Say = Callable[[int, int], None]  # offsets passed, of how many
 
@@ -55,7 +56,7 @@ def replay(
     with TemporaryDirectory() as spare:
         folder = out or Path(spare)
         folder.mkdir(parents=True, exist_ok=True)
-        plan, notes = begin(plan, folder)
+        plan, notes = _begin(plan, folder / "replay.json")
         files = {number: folder / f"partition-{number}.replay" for number in numbers}
         before = sum(Part.load(file, plan).passed for file in files.values())
         with stop_flag() as stopping:
@@ -64,7 +65,7 @@ def replay(
                 parts = _in_processes(plan, files, most, say, stopping)
             else:
                 parts = _one_by_one(plan, files, say, stopping)
-        complete(plan, folder)
+        _save(folder / "replay.json", plan, done=True)
     models = {name: bucket.model() for name, bucket in plan.buckets.items()}
     for part in parts.values():
         for name, model in part.models.items():
@@ -84,15 +85,57 @@ def replay(
     )
 
 
+def _begin(plan: ReplayPlan, file: Path) -> tuple[ReplayPlan, list[str]]:
+    """Return the plan to carry out in the folder of ``file``, and what should be said about it.
+
+    Logs that are written to end elsewhere at every look, so the directory keeps where they ended when the replay began:
+    what was interrupted goes on up to there. After a finished replay a new one begins, unless it would be the same.
+    """
+    folder, saved = file.parent, _load(file)
+    if saved is not None and not saved["done"]:
+        ranges = saved["ranges"]
+        grown = ranges.keys() == plan.ranges.keys() and all(
+            stop <= plan.ranges[log][1] for log, (_, stop) in ranges.items()
+        )
+        if saved["asked"] != plan.asked or not grown:
+            raise ReplayError(
+                f"{folder} holds an unfinished replay of something else (another source, range or parameters); take "
+                f"another --out, or delete {file} to begin anew"
+            )
+        more = sum(plan.ranges[log][1] - stop for log, (_, stop) in ranges.items())
+        notes = [f"the replay in {folder} goes on; it ends before the {more:,} records that came since"] if more else []
+        return replace(plan, ranges=ranges), notes
+    if saved is None or (saved["asked"], saved["ranges"]) != (plan.asked, plan.ranges):
+        for part in folder.glob("partition-*.replay"):
+            part.unlink()
+        _save(file, plan, done=False)
+    return plan, []
+
+
+def _save(file: Path, plan: ReplayPlan, *, done: bool) -> None:
+    ranges = [[*log, *bounds] for log, bounds in plan.ranges.items()]
+    replace_file(file, json.dumps({"asked": plan.asked, "ranges": ranges, "done": done}).encode())
+
+
+def _load(file: Path) -> dict[str, Any] | None:
+    try:
+        saved = parse_json(file.read_bytes())
+        ranges = {(topic, number): (start, stop) for topic, number, start, stop in saved["ranges"]}
+        return {"asked": saved["asked"], "ranges": ranges, "done": saved["done"]}
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ReplayError(f"{file} cannot be read ({error}); delete it to begin anew") from error
+
+
 def _one_by_one(plan: ReplayPlan, files: Mapping[int, Path], say: Say, stopping: Callable[[], bool]) -> dict[int, Part]:
-    total, parts, done = plan.total(), {}, 0
+    total, parts = plan.total(), dict[int, Part]()
     for number, file in files.items():
 
-        def add(passed: int, so_far: int = done) -> None:
-            say(so_far + passed, total)
+        def add(passed: int, done: int = sum(part.passed for part in parts.values())) -> None:
+            say(done + passed, total)
 
-        parts[number] = PartReplay(plan, number, file).run(add, stopping)
-        done += parts[number].passed
+        parts[number] = replay_part(plan, number, file, say=add, stopping=stopping)
     return parts
 
 
@@ -134,7 +177,7 @@ def _work(plan: ReplayPlan, number: int, file: Path) -> None:
     def say(offsets: int) -> None:
         passed[number] = offsets
 
-    PartReplay(plan, number, file).run(say, stop.is_set)
+    replay_part(plan, number, file, say=say, stopping=stop.is_set)
 
 
 @contextmanager

@@ -54,15 +54,6 @@ def test_rewards_beyond_the_scale(name):
     refused(name, lists(reward=1.5), r"reward\[0\] is 1.5; rewards lie within reward_scale 0 to 1.0")
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_an_empty_batch_is_no_error_and_changes_nothing(name):
-    model = MODELS[name]()
-    model.learn(lists())
-    before = model.sha256()
-    model.learn(lists()[:0])
-    assert model.sha256() == before
-
-
 def test_a_new_item_is_no_error_and_comes_first():
     model = MODELS["pbm-ucb"]()
     model.learn(lists())

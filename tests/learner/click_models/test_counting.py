@@ -32,7 +32,6 @@ def test_dcm_continuation_counts_clicks_with_another_below(twin):
     model = DCM().fit(items, clicks, queries)
     expected = [twin.continuation(clicks, rank) for rank in range(6)]
     np.testing.assert_allclose(model.continuation, expected, rtol=1e-15)
-    np.testing.assert_allclose(model.termination, 1 - np.array(expected), rtol=1e-15)
     assert model.observations.tolist() == [sum(row[k] for row in clicks if len(row) > k) for k in range(6)]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from single_rows import single_rows
 
 from learner import PbmUcb, Samples, UbmLinUcb
 from learner.click_models import PBM, UBM
@@ -171,14 +172,12 @@ def test_collapsed_rows_give_what_single_rows_give(twin):
     pairs, pair = Pairs.met_in(log.items, log.queries, log.sizes)
     cell = np.nonzero(log.shown)[1]
     clicked = log.clicks[log.shown]
-    collapsed, single = (
-        Cells.of(pair, cell, clicked, pairs=len(pairs), cells=log.positions, collapse=collapse)
-        for collapse in (True, False)
-    )
-    assert len(collapsed.count) < len(single.count) == collapsed.count.sum()
-    one, other = (maximise(cells, iterations=30) for cells in (collapsed, single))
-    np.testing.assert_allclose(one.attractiveness, other.attractiveness, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(one.examination, other.examination, rtol=0, atol=1e-12)
+    collapsed = Cells.of(pair, cell, clicked, pairs=len(pairs), cells=log.positions)
+    single = single_rows(collapsed)
+    assert len(collapsed.count) < len(single.count) == np.count_nonzero(~clicked)
+    together, apart = (maximise(cells, iterations=30) for cells in (collapsed, single))
+    np.testing.assert_allclose(together.attractiveness, apart.attractiveness, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(together.examination, apart.examination, rtol=0, atol=1e-12)
 
 
 def test_fifty_positions_are_possible():

@@ -56,7 +56,7 @@ def test_conditional_perplexity_knows_the_clicks_above(judged):
         for rank, p in enumerate(happened(chance, shown, query, clicks)):
             ranks[rank].append(log2(p))
     expected = [2 ** -(sum(rank) / len(rank)) for rank in ranks]
-    np.testing.assert_allclose(model.conditional_perplexity_per_rank(*lists), expected, rtol=1e-12)
+    np.testing.assert_allclose(model.perplexity_per_rank(*lists, given_clicks_above=True), expected, rtol=1e-12)
     assert model.conditional_perplexity(*lists) == pytest.approx(sum(expected) / POSITIONS, rel=1e-12)
 
 

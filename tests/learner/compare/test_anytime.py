@@ -29,20 +29,20 @@ def test_moments_over_time_are_those_of_each_users_sums():
     user, time_bin = rng.permutation(pairs).T
     size = rng.integers(1, 5, len(user))
     total = rng.integers(0, 9, len(user))
-    found = moments_over_time(user, time_bin, size, total, bins=12)
+    moments = moments_over_time(user, time_bin, size, total, bins=12)
     for end in range(12):
         past = time_bin <= end
         n, s = (np.bincount(user[past], values[past], 30) for values in (size, total))
         expected = [len(np.unique(user[past])), n.sum(), s.sum(), (n * n).sum(), (n * s).sum(), (s * s).sum()]
         names = ("users", "size", "total", "size_size", "size_total", "total_total")
-        assert [getattr(found, name)[end] for name in names] == expected
+        assert [getattr(moments, name)[end] for name in names] == expected
         rate = s.sum() / n.sum()
-        assert found.spread[end] == pytest.approx(((s - rate * n) ** 2).sum())
+        assert moments.spread[end] == pytest.approx(((s - rate * n) ** 2).sum())
 
 
 def test_alike_buckets_are_seldom_called_different_however_often_one_looks():
-    (one, _), (other, _) = two_buckets(1, experiments=200, minutes=480, per_minute=30)
-    lift = lift_over_control(one, other, alpha=ALPHA)
+    (treated, _), (control, _) = two_buckets(1, experiments=200, minutes=480, per_minute=30)
+    lift = lift_over_control(treated, control, alpha=ALPHA)
     alarms = int(lift.decided.any(axis=1).sum())
     assert upper_bound(alarms, 200) < 0.07
     fixed = np.abs(np.log1p(lift.estimate)) > 1.96 * np.sqrt(lift.variance)
@@ -51,10 +51,10 @@ def test_alike_buckets_are_seldom_called_different_however_often_one_looks():
 
 def test_users_who_come_back_count_as_one():
     rng = np.random.default_rng(2)
-    one, other = (returning(rng, experiments=100, minutes=120, users=150, visits=0.2) for _ in range(2))
-    assert lift_over_control(one, other, alpha=ALPHA).decided.any(axis=1).mean() <= 0.1
-    lists = RatioMoments(one.size, one.size, one.total, one.size, one.total, 1.5 * one.total)
-    others = RatioMoments(other.size, other.size, other.total, other.size, other.total, 1.5 * other.total)
+    treated, control = (returning(rng, experiments=100, minutes=120, users=150, visits=0.2) for _ in range(2))
+    assert lift_over_control(treated, control, alpha=ALPHA).decided.any(axis=1).mean() <= 0.1
+    lists = RatioMoments(treated.size, treated.size, treated.total, treated.size, treated.total, 1.5 * treated.total)
+    others = RatioMoments(control.size, control.size, control.total, control.size, control.total, 1.5 * control.total)
     naive = lift_over_control(lists, others, alpha=ALPHA)
     assert naive.decided.any(axis=1).mean() > 0.2, "lists as the unit are fooled here"
 
@@ -62,14 +62,16 @@ def test_users_who_come_back_count_as_one():
 def test_a_lift_is_found_within_the_time_foretold():
     (better, _), (control, _) = two_buckets(3, experiments=100, minutes=240, per_minute=3000, lift=0.03)
     lift = lift_over_control(better, control, alpha=ALPHA)
-    found = np.where(lift.decided.any(axis=1), lift.decided.argmax(axis=1) + 1, np.inf)
+    decided_at = np.where(lift.decided.any(axis=1), lift.decided.argmax(axis=1) + 1, np.inf)
     look = 5
     times = [
-        further_information(np.log1p(lift.estimate[one, look - 1]), lift.variance[one, look - 1], alpha=ALPHA)
-        for one in range(100)
+        further_information(
+            np.log1p(lift.estimate[experiment, look - 1]), lift.variance[experiment, look - 1], alpha=ALPHA
+        )
+        for experiment in range(100)
     ]
     foretold = look * np.array(times)
-    assert (found <= foretold).mean() >= 0.8
+    assert (decided_at <= foretold).mean() >= 0.8
     assert np.median(foretold) < 240
     assert not (lift.high < 0).any()
 
@@ -82,8 +84,8 @@ def test_a_true_lift_stays_within_its_bounds():
 
 
 def test_nothing_is_said_of_a_handful_of_users():
-    (one, _), (other, _) = two_buckets(6, experiments=3, minutes=2, per_minute=5)
-    lift = lift_over_control(one, other, alpha=ALPHA)
+    (treated, _), (control, _) = two_buckets(6, experiments=3, minutes=2, per_minute=5)
+    lift = lift_over_control(treated, control, alpha=ALPHA)
     assert np.isnan(lift.estimate).all()
     assert (lift.low == -1).all()
     assert (lift.high == np.inf).all()
@@ -125,7 +127,7 @@ def test_shares_that_do_not_fit_the_counts_are_refused():
 
 
 def test_experiments_can_be_taken_apart():
-    (one, _), (other, _) = two_buckets(11, experiments=4, minutes=60, per_minute=100)
-    whole = lift_over_control(one, other, alpha=ALPHA)
-    single = lift_over_control(at(one, 2), at(other, 2), alpha=ALPHA)
+    (treated, _), (control, _) = two_buckets(11, experiments=4, minutes=60, per_minute=100)
+    whole = lift_over_control(treated, control, alpha=ALPHA)
+    single = lift_over_control(at(treated, 2), at(control, 2), alpha=ALPHA)
     np.testing.assert_array_equal(whole.low[2], single.low)

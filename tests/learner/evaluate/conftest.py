@@ -22,8 +22,7 @@ class World:
 
     def value(self, policy, metric="sum"):
         """The truth: what UBM users would give, from all lists there are."""
-        users = Browsing(self.gamma[policy.items], self.table)
-        rewards = users.rewards if metric == "sum" else users.first_rewards
+        rewards = Browsing(self.gamma[policy.items], self.table, metric=metric).rewards
         return float(policy.chances @ rewards.sum(axis=1))
 
     def draw(self, lists, random):

@@ -35,20 +35,20 @@ def test_the_check_is_what_counting_finds():
         [[1, 2], [2, 1], [2, 1], [3, 1], [1, 2]], [[1, 0], [0, 1], [1, 1], [0, 0], [0, 1]], contexts=[0, 0, 0, 0, 1]
     )
     table = np.array([[0.9, 0.0], [0.5, 0.8]])
-    found = first_position_check(log, examination=table)
+    judged = first_position_check(log, examination=table)
     # item 1 below: clicks 1, 1, 0 at k′ = 0, 1, 0; item 2 below: 0 at k′ = 1; item 3 never; context 1 has none twice
     one, two = 0.9 * 2 / (0.5 + 0.8 + 0.5), 0.9 * 0 / 0.8
-    assert found.ubm.value == pytest.approx(np.mean([(1 - one) ** 2, (0 - two) ** 2, (1 - two) ** 2]))
-    assert found.ips.value == pytest.approx(np.mean([(1 - 2 / 3) ** 2, 0, 1]))
-    assert (found.lists, found.left_out) == (3, 2)
+    assert judged.ubm.value == pytest.approx(np.mean([(1 - one) ** 2, (0 - two) ** 2, (1 - two) ** 2]))
+    assert judged.ips.value == pytest.approx(np.mean([(1 - 2 / 3) ** 2, 0, 1]))
+    assert (judged.lists, judged.left_out) == (3, 2)
 
 
 def test_users_who_browse_by_ubm_pass_it(world):
     """Where the model holds, its predictions hit the mean of the first position, and leaving w out does not."""
-    found = first_position_check(world.log(50_000, seed=2), examination=world.table)
-    assert found.predicted_ubm == pytest.approx(found.clicked, abs=0.01)
-    assert found.predicted_ips < found.clicked - 0.1
-    assert found.difference.high < 0
+    judged = first_position_check(world.log(50_000, seed=2), examination=world.table)
+    assert judged.predicted_ubm == pytest.approx(judged.clicked, abs=0.01)
+    assert judged.predicted_ips < judged.clicked - 0.1
+    assert judged.difference.high < 0
 
 
 # What users who browse by UBM give, and the public logs: one with many records of each query, one with few.
@@ -62,11 +62,11 @@ FOUND = [name for name in FIGURES if name == "ubm users" or (SHARED / f"{name}_t
 
 @pytest.mark.parametrize("name", FOUND)
 def test_it_is_measured_beside_the_papers_figures(world, name, record_property):
-    found = check(world.log(20_000, seed=2) if name == "ubm users" else public(name, "train"))
-    for label, error in (("UBM-IPS", found.ubm), ("IPS", found.ips), ("difference", found.difference)):
+    judged = check(world.log(20_000, seed=2) if name == "ubm users" else public(name, "train"))
+    for label, error in (("UBM-IPS", judged.ubm), ("IPS", judged.ips), ("difference", judged.difference)):
         paper = f", paper {PAPER[label]}" if label in PAPER else ""
         print(f"{name} {label}: MSE {error.value:.4f} ({error.low:.4f} to {error.high:.4f}){paper}")
         record_property(f"{name} {label}", float(error.value))
     ubm, ips, verdict = FIGURES[name]
-    assert (found.ubm.value, found.ips.value) == pytest.approx((ubm, ips), abs=0.0005)
-    assert found.difference.high < 0 if verdict == "better" else found.difference.low > 0
+    assert (judged.ubm.value, judged.ips.value) == pytest.approx((ubm, ips), abs=0.0005)
+    assert judged.difference.high < 0 if verdict == "better" else judged.difference.low > 0

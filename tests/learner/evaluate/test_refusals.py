@@ -4,8 +4,18 @@ import numpy as np
 import pytest
 from first_position import first_position_check
 
-from learner.evaluate import Interval, LoggedLists, NoSupport, Policy, cascade_dr, ctr_set, ctr_sum, ips, ubm_ips
-from learner.evaluate.sequential import ubm_ips_sequential
+from learner.evaluate import (
+    Interval,
+    LoggedLists,
+    NoSupport,
+    Policy,
+    cascade_dr,
+    ctr_set,
+    ctr_sum,
+    ips,
+    ubm_ips,
+    ubm_ips_sequential,
+)
 
 LOG = LoggedLists.of([[1, 2], [2, 1]], [[1, 0], [0, 0]])
 POLICY = Policy.of([[1, 2]])

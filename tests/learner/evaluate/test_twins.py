@@ -47,20 +47,20 @@ def test_browsing_is_what_all_outcomes_say():
     np.testing.assert_allclose(users.last_clicks[0], last, atol=1e-15)
     np.testing.assert_allclose(users.exposures[0], exposures, atol=1e-15)
     np.testing.assert_allclose(users.rewards[0], gamma * exposures, atol=1e-15)
-    np.testing.assert_allclose(users.first_rewards[0], firsts, atol=1e-15)
+    np.testing.assert_allclose(Browsing(gamma[None], table, metric="set").rewards[0], firsts, atol=1e-15)
 
 
 @pytest.mark.parametrize("high", [1.0, 1.6], ids=["chances", "estimates above 1"])
 def test_slopes_are_the_differences_that_a_little_more_attractiveness_makes(high):
     random = np.random.default_rng(2)
     gamma, worth, table, step = high * random.random((20, 4)), 5 * random.random((20, 4)), browsing_table(4), 1e-6
-    users = Browsing(gamma, table, worth)
     for k in range(4):
         more, less = gamma.copy(), gamma.copy()
         more[:, k] += step
         less[:, k] -= step
-        for slopes, value in ((users.slopes, "rewards"), (users.first_slopes, "first_rewards")):
-            up, down = (getattr(Browsing(each, table, worth), value).sum(axis=1) for each in (more, less))
+        for metric in ("sum", "set"):
+            up, down = (Browsing(each, table, worth, metric).rewards.sum(axis=1) for each in (more, less))
+            slopes = Browsing(gamma, table, worth, metric).slopes
             np.testing.assert_allclose(slopes[:, k], (up - down) / (2 * step), atol=1e-7)
 
 

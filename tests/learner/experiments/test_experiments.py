@@ -5,15 +5,23 @@ import pytest
 from scipy import stats
 
 from learner import C2Ucb, PbmUcb, Samples, UbmLinUcb
-from learner.experiments.arena import Earned, compete
-from learner.experiments.online import by_day, traffic_by_step
-from learner.experiments.online_table import OnlineTable
-from learner.experiments.policies import ALPHAS, BEYOND, PAPER, Entry, Knowledge, Oracle, Random, Thompson, Ucb, entered
-from learner.experiments.shop import Taste, shop_table
+from learner.experiments.arena import Earned, OnlinePolicy, Visits, batches, compete, pick
+from learner.experiments.policies import (
+    ALPHAS,
+    BEYOND,
+    PAPER,
+    Entry,
+    Knowledge,
+    OnlineTable,
+    Oracle,
+    Thompson,
+    Ucb,
+    entered,
+)
+from learner.experiments.shop import POSITIONS, Taste, shop_table
 from learner.experiments.shop import visits as shop_visits
 from learner.experiments.summary import Mean, best_alphas, rows, verdicts
-from learner.experiments.taobao import facts, reweighted, shop_of
-from learner.experiments.visits import Visits, batches, pick, shuffled
+from learner.experiments.taobao import by_day, reweighted, shop_of, traffic_by_step
 from learner.experiments.yandex import Yandex
 from learner.simulate import World, answer, browsing_table
 
@@ -59,7 +67,7 @@ def test_everyone_has_the_same_luck_and_knowing_beats_guessing():
     policies = {
         "one": Oracle(),
         "two": Oracle(),
-        "random": Random(),
+        "random": OnlinePolicy(),
         "ubm": Ucb(UbmLinUcb(DIM, examination=TABLE, alpha=0.1)),
     }
     earned = compete(policies, batches(iter([visits(3000)]), rounds=3000), size=K, examination=TABLE, seed=1)
@@ -92,16 +100,15 @@ def test_click_rates_agree_with_counted_clicks():
 def test_what_is_learned_from_a_reweighted_log_shows_positions_as_they_are():
     """In the shop w[k, 0] falls from 0.55 to 0.19 in six positions: so does the reward, while drawn clicks saturate."""
 
-    class Witness(Random):
+    class Witness(OnlinePolicy):
         def learn(self, samples):
             by_rank.append(np.bincount(samples.position - 1, samples.reward))
 
     shop, taste = shop_of(2000), Taste.random(np.random.default_rng(0))
     record = shop_visits(shop, taste, np.random.default_rng(1), lists=60_000, clicked_only=True)
     attraction = reweighted(record.clicks, shop_table())
-    log = shuffled(
-        Visits(record.items, np.zeros((*record.items.shape, 1)), attraction, attraction), np.random.default_rng(2)
-    )
+    contexts = np.zeros((*record.items.shape, 1))
+    log = Visits(record.items, contexts, attraction, attraction).shuffled(np.random.default_rng(2))
     falls = {}
     for told in (False, True):
         by_rank = []
@@ -111,7 +118,7 @@ def test_what_is_learned_from_a_reweighted_log_shows_positions_as_they_are():
 
 
 def test_a_delayed_lesson_is_learned_later():
-    class Witness(Random):
+    class Witness(OnlinePolicy):
         def learn(self, samples):
             heard.append(len(samples))
 
@@ -162,6 +169,22 @@ def test_the_online_table_finds_w_and_sums_do_not_depend_on_batches():
         mine = (samples.position == k + 1) & (samples.last_click == last)
         np.testing.assert_allclose(whole._grams[cell], samples.context[mine].T @ samples.context[mine], atol=1e-9)
         np.testing.assert_allclose(policy._responses[cell], samples.reward[mine] @ samples.context[mine], atol=1e-9)
+
+
+def facts(lists, seed):
+    """What the paper publishes of its log, as the simulated one has it."""
+    shop, random = shop_of(40_000), np.random.default_rng(seed)
+    clicks = shop_visits(shop, Taste.random(random), random, lists=lists, clicked_only=True).clicks
+    last = POSITIONS - clicks[:, ::-1].argmax(axis=1)
+    table = shop_table()[np.tri(POSITIONS, dtype=np.bool_)]
+    return {
+        "last click at 1": float((last == 1).mean()),
+        "last click at 2": float((last == 2).mean()),
+        "last click at 12": float((last == POSITIONS).mean()),
+        "rows behind the last click": float(((POSITIONS - last) / POSITIONS).mean()),
+        "smallest w": float(table.min()),
+        "largest w": float(table.max()),
+    }
 
 
 def test_the_simulated_shop_has_the_published_facts():
@@ -291,7 +314,7 @@ def test_three_days_have_nights():
 
 def test_shuffling_keeps_candidates_together():
     asked = visits(50)
-    mixed = shuffled(asked, np.random.default_rng(0))
+    mixed = asked.shuffled(np.random.default_rng(0))
     assert not np.array_equal(mixed.items, asked.items)
     for before, after in zip(asked.items, mixed.items, strict=True):
         assert sorted(before) == sorted(after)

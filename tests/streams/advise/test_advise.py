@@ -12,9 +12,19 @@ from typer.testing import CliRunner
 from learner.click_models import UBM, GivenTable
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.advise import Advice, BrowsingAdvice, BrowsingWatch, RoundingLoss, advice_view, advise_delays, lines_of
+from streams.advise import (
+    Advice,
+    BrowsingAdvice,
+    ListColumns,
+    advice_view,
+    advise_delays,
+    advise_scale,
+    changed_at,
+    lines_of,
+    window_fits,
+)
 from streams.advise.job import advise, show_advice
-from streams.advise.job.recent import recent_log
+from streams.advise.job.advise import RecentLog
 from streams.commands.main import cli
 from streams.embedded.job import Embedded
 from streams.logs import Archive, ArchiveSource, LogBlock, LogRecord, LogWriter
@@ -72,7 +82,7 @@ def test_waits_are_advised_from_logged_events_whose_slow_clicks_have_come(tmp_pa
     assert line.act
     assert "sooner" in line.text
     assert f"wait_s = {found.delays.wait_s:g}" in line.command
-    recent = advise(recent_log(source, START + 1_000_000), settings, where="logs")
+    recent = advise(RecentLog(source, START + 1_000_000), settings, where="logs")
     assert recent.delays.clicks == pytest.approx(4_000, abs=200)
 
 
@@ -93,27 +103,24 @@ def test_a_handful_of_clicks_advises_nothing():
 
 
 def test_users_who_change_from_ubm_to_cm_are_noticed_within_20_000_lists():
-    users, watch = Browsers(1), BrowsingWatch(UBM_TABLE)
-    watch.add(users.lists(22_000, UBM_TABLE))
-    assert watch.changed_at is None
-    watch.add(users.lists(20_000, CM_TABLE))
-    assert 22_000 < watch.changed_at <= 42_000
-    assert watch.fits[-1].best == "CM"
-    line = lines_of(Advice("kafka", 1, 1, None, browsing={"b": BrowsingAdvice(watch.fits[-1], watch.changed_at)}))[0]
+    users = Browsers(1)
+    before, after = users.lists(22_000, UBM_TABLE), users.lists(20_000, CM_TABLE)
+    assert changed_at(window_fits(before, UBM_TABLE)) is None
+    fits = window_fits(ListColumns(*map(np.concatenate, zip(before, after, strict=True))), UBM_TABLE)
+    changed = changed_at(fits)
+    assert 22_000 < changed <= 42_000
+    assert fits[-1].best == "CM"
+    line = lines_of(Advice("kafka", 1, 1, None, browsing={"b": BrowsingAdvice(fits[-1], changed)}))[0]
     assert line.act
     assert line.command.startswith("glimpse fit kafka --bucket b")
 
 
 def test_an_unchanged_stream_raises_no_warning_and_a_wrong_table_does():
-    users = Browsers(2)
-    watch, wrong = BrowsingWatch(UBM_TABLE), BrowsingWatch(np.tri(K))
-    lists = users.lists(25_000, UBM_TABLE)
-    for one in (watch, wrong):
-        for start in range(0, 25_000, 1_700):
-            one.add(lists.part(start, start + 1_700))
-    assert len(watch.fits) == 4
-    assert not any(fit.changed for fit in watch.fits)
-    assert wrong.changed_at == 10_000
+    lists = Browsers(2).lists(25_000, UBM_TABLE)
+    fits = window_fits(lists, UBM_TABLE)
+    assert len(fits) == 4
+    assert not any(fit.changed for fit in fits)
+    assert changed_at(window_fits(lists, np.tri(K))) == 10_000
 
 
 def test_a_given_table_is_kept_and_likelihoods_add_up_to_the_mean():
@@ -130,11 +137,9 @@ def test_a_given_table_is_kept_and_likelihoods_add_up_to_the_mean():
 
 def test_the_loss_to_rounding_is_what_the_grid_takes():
     contexts = np.random.default_rng(1).normal(size=(500, 4)).astype(np.float32)
-    coarse, fine = RoundingLoss(20_000.0), RoundingLoss(5.0)
-    for loss in (coarse, fine):
-        loss.add(contexts[:300], np.ones(300))
-        loss.add(contexts[300:], np.full(200, 0.5))
-    weighted = contexts * np.repeat([1.0, 0.5], [300, 200])[:, None] / 20_000
+    weights = np.repeat([1.0, 0.5], [300, 200])
+    coarse, fine = (advise_scale(contexts, weights, scale) for scale in (20_000.0, 5.0))
+    weighted = contexts * weights[:, None] / 20_000
     kept = np.rint(weighted * 65536) / 65536
     assert coarse.relative == pytest.approx(np.linalg.norm(kept - weighted) / np.linalg.norm(weighted))
     assert (coarse.worth, fine.worth) == (True, False)
@@ -189,7 +194,7 @@ def test_advice_on_a_directory_with_its_metrics(directory, tmp_path, capsys):
 def test_only_what_is_recent_is_read(directory):
     folder, settings = directory
     source = ArchiveSource(Archive(folder))
-    whole, recent = (advise(recent_log(source, since), settings, where="logs") for since in (None, START + 60_000))
+    whole, recent = (advise(logs, settings, where="logs") for logs in (source, RecentLog(source, START + 60_000)))
     assert whole.browsing["b"].newest is not None
     assert recent.browsing["b"].newest is None, "some thousand lists are too few"
     assert recent.rounding["b"].worth

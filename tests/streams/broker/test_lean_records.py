@@ -3,27 +3,25 @@
 import gzip
 import tracemalloc
 import zlib
-from collections import deque
+from functools import partial
 from types import SimpleNamespace
 
 import lz4.frame
 import numpy as np
 import pytest
 import zstandard
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 from kafka.consumer.fetcher import Fetcher
-from kafka.consumer.subscription_state import SubscriptionState
 from kafka.errors import CorruptRecordError
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
-from kafka.record.util import calc_crc32c
+from record_batches import PARTITION, batch, fetcher_of, signed
 
-from streams.broker.batch_rows import lean_rows
-from streams.broker.lean_records import LeanPartitionRecords, read_lean
-from streams.broker.unreadable import UnreadableBatch
+from streams.broker.lean_records import LeanPartitionRecords, UnreadableBatch, lean_rows
+from streams.broker.workarounds import parse_records
 
-PLACE = TopicPartition("impressions", 0)
+LEAN = partial(parse_records, headers=False)
 START_MS = 1_700_000_000_000
 PLAIN = [(START_MS + 7 * n, b"key %d" % n, b"v" * (n % 40), []) for n in range(300)]
 COMMON = {
@@ -43,38 +41,9 @@ UNUSUAL = {
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
-def batch(rows, *, codec=0, base=0, producer=-1, append_time=None, control=False, step=1):
-    """Return the bytes of one batch of format 2, as a broker would answer them."""
-    made = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=codec,
-        is_transactional=producer >= 0,
-        producer_id=producer,
-        producer_epoch=0 if producer >= 0 else -1,
-        base_sequence=0 if producer >= 0 else -1,
-        batch_size=1 << 22,
-    )
-    for number, (stamp, key, value, headers) in enumerate(rows):
-        made.append(number * step, stamp, key, value, headers)
-    data = bytearray(made.build())
-    data[:8] = base.to_bytes(8, "big")
-    if append_time is not None:
-        data[22] |= 8
-        data[35:43] = append_time.to_bytes(8, "big")
-    if control:
-        data[22] |= 32
-    return signed(data)
-
-
-def signed(data):
-    """Return a batch with the checksum of what it holds."""
-    data[17:21] = calc_crc32c(memoryview(data)[21:]).to_bytes(4, "big")
-    return bytes(data)
-
-
 def read(parser, data, *, at=0, aborted=(), take=None):
     """Return all that a parser reads of an answer, and where it would fetch next."""
-    found, left = [], parser(at, PLACE, MemoryRecords(data), isolation_level=1, aborted_transactions=aborted)
+    found, left = [], parser(at, PARTITION, MemoryRecords(data), isolation_level=1, aborted_transactions=aborted)
     while left:
         found += [(one.offset, one.timestamp, one.key, one.value) for one in left.take(take)]
         found.append(left.next_fetch_offset)
@@ -150,26 +119,10 @@ def test_damaged_bytes_are_refused_and_bytes_that_were_written_so_are_handed_out
                 assert [row[0] for row in found] == [*range(5)]
 
 
-def fetcher_with(*answers):
-    """Return a fetcher that has these answers of the broker, without a connection."""
-    fetcher = object.__new__(Fetcher)
-    fetcher.config = Fetcher.DEFAULT_CONFIG
-    fetcher._subscriptions = SubscriptionState()
-    fetcher._subscriptions.assign_from_user([PLACE])
-    fetcher._subscriptions.seek(PLACE, 0)
-    fetcher._completed_fetches, fetcher._sensors = deque(), None
-    fetcher._paused_completed_fetches, fetcher._paused_partition_records = {}, {}
-    fetcher._next_in_line_exception_metadata = None
-    read_lean(SimpleNamespace(_fetcher=fetcher))
-    [data] = answers
-    fetcher._next_partition_records = fetcher.PartitionRecords(0, PLACE, MemoryRecords(data), isolation_level=1)
-    return fetcher
-
-
 def polled(data):
     """Return the polls that an answer makes, up to the first empty one."""
-    fetcher, found = fetcher_with(data), []
-    while rows := fetcher.fetched_records(4_000)[0].get(PLACE):
+    fetcher, found = fetcher_of(data, LEAN), []
+    while rows := fetcher.fetched_records(4_000)[0].get(PARTITION):
         found.append(rows)
     return found
 
@@ -191,7 +144,7 @@ def rows_of(values):
 def test_a_failed_parser_is_not_asked_without_an_end():
     data = bytearray(batch(PLAIN[:3]))
     data[-1] ^= 1  # on its way
-    fetcher = fetcher_with(bytes(data))
+    fetcher = fetcher_of(bytes(data), LEAN)
     with pytest.raises(UnreadableBatch):
         fetcher.fetched_records()
     assert fetcher.fetched_records() == ({}, False)  # and it is fetched again
@@ -199,7 +152,7 @@ def test_a_failed_parser_is_not_asked_without_an_end():
 
 @pytest.mark.timeout(20)
 def test_a_codec_that_is_not_there_holds_its_partition_alone():
-    fetcher = fetcher_with(packed(b"", 5))
+    fetcher = fetcher_of(packed(b"", 5), LEAN)
     with pytest.raises(UnreadableBatch):
         fetcher.fetched_records()
     assert fetcher.fetched_records() == ({}, False)
@@ -250,6 +203,6 @@ def test_a_poll_ends_after_so_many_bytes():
 def test_the_library_still_takes_its_parser_from_where_it_is_put(settings_for):
     consumer = KafkaConsumer(**settings_for().kafka_options())
     assert consumer._fetcher.PartitionRecords is Fetcher.PartitionRecords
-    read_lean(consumer)
+    parse_records(consumer, headers=False)
     assert consumer._fetcher.PartitionRecords is LeanPartitionRecords
     consumer.close()

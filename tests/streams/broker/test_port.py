@@ -13,8 +13,9 @@ from kafka.errors import KafkaError, UnstableOffsetCommitError
 from kafka.structs import OffsetAndMetadata
 
 from streams.broker import GroupOffset, admin, open_broker, producer, transactional
-from streams.broker.clients import consumer, hand_out_parked
+from streams.broker.clients import consumer
 from streams.broker.kafka_consumer import SESSION_MS
+from streams.broker.workarounds import hand_out_parked
 from streams.settings import Topics
 
 CLIENTS = pytest.mark.parametrize("client", ["kafka-python", "confluent"])
@@ -52,7 +53,7 @@ def test_an_assignment_that_comes_between_two_polls_is_taken(settings_for, monke
 
 @CLIENTS
 def test_partitions_that_are_added_are_seen(settings_for, monkeypatch, client):
-    for module in ("kafka_consumer", "confluent_consumer"):
+    for module in ("kafka_consumer", "confluent_broker"):
         monkeypatch.setattr(f"streams.broker.{module}.METADATA_MS", 500)
     settings = settings_for(partitions=1, kafka_client=client)
     topics = Topics.of(settings).events

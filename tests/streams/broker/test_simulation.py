@@ -15,11 +15,12 @@ BUGS = (
     *("offsets_before_samples", "membership_unsaid", "failed_means_lost", "failed_means_done"),
     *("state_outlives_its_partition", "rereading_aloud", "seeking_back", "beginning_again", "wall_clock"),
     *("fence_ignored", "stamps_unread", "gaps_unseen", "storm", "promoted_at_once", "candidate_unread"),
+    "pending_kept",
 )
 KINDS = {
     *("crash of a join", "crash of a learn", "request", "answer", "request of a commit", "answer of a commit"),
     *("freeze", "switch", "leave", "join", "away", "silence", "compact", "retention", "partition", "expiry"),
-    "rollout",
+    *("rollout", "out_of_range"),
 }
 
 

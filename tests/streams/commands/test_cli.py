@@ -14,7 +14,7 @@ from learner import Samples
 from schemas.codec import encode
 from streams.parameters import DirectoryParameters, take_snapshot
 from streams.rank import read_candidates
-from streams.rank.candidates import CandidateError
+from streams.rank.requests import CandidateError
 from streams.settings import load
 
 COMMANDS = (
@@ -164,7 +164,7 @@ LINES = {
         ['{"item": 1, "context": [1]}', "", '{"item": 2, "context": [1, 2]}'],
         "line 3 has 2 numbers",
     ),
-    "words": (['{"item": 1, "context": ["a"]}'], "contexts must be numbers"),
+    "words": (['{"item": 1, "context": ["a"]}'], "line 1 must be"),
     "nothing": ([], "no candidates"),
 }
 

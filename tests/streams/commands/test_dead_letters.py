@@ -14,7 +14,7 @@ from schemas.codec import decode, encode
 from schemas.records import Click, DeadLetter, Impression, SampleBatch
 from streams.commands.main import cli
 from streams.embedded.job import Embedded
-from streams.events import click_of, impression_of
+from streams.events import EventReader, click_of, impression_of
 from streams.logs import cut_to_fit, not_to_resend
 from streams.logs.job import KafkaSource
 from streams.settings import Bucket, Settings
@@ -89,7 +89,7 @@ HELD = {
 
 @pytest.mark.parametrize("letter, why", HELD.values(), ids=HELD)
 def test_what_would_be_refused_again_or_count_twice_is_held_back(letter, why):
-    found = not_to_resend(letter, topic_prefix="p-", passed_before_ms=5_000)
+    found = not_to_resend(letter, EventReader(), topic_prefix="p-", passed_before_ms=5_000)
     assert found is None if why is None else found.startswith(why)
 
 

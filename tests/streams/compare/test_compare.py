@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from compared_lists import START_MS, batch_of, by_hand, traffic
 from compared_loop import contradictions, play
+from msgspec import structs
 from rich.console import Console
 
 from schemas.codec import encode
@@ -26,6 +27,7 @@ from streams.compare import (
     report_page,
     verdict,
 )
+from streams.events import EventReader
 from streams.logs import LogRecord
 from streams.settings import Bucket, Settings
 from streams.split import Split
@@ -34,7 +36,7 @@ EQUAL = CompareChoice(control="old", shares={"old": 1.0, "new": 1.0})
 
 
 def compared(batches, choice=EQUAL, lost=()):
-    sums, losses = ListSums(), LostClicks()
+    sums, losses = ListSums(), LostClicks(reader=EventReader())
     losses.add_late([LogRecord(0, 0, None, encode(click)) for click in lost])
     for batch in batches:
         sums.add(batch)
@@ -78,28 +80,30 @@ def test_corrections_in_any_order_come_to_what_a_plain_loop_finds():
     results = []
     for seed in range(3):
         random.Random(seed).shuffle(batches)
-        found = compared(batches)
-        results.append(json.loads(comparison_json(found)))
-        for one in found.buckets:
-            assert (one.lists, one.users, one.rates["sum"], one.rates["set"]) == pytest.approx(expected[one.bucket])
-            assert sum(clicks for _, clicks in one.by_position) == one.clicks
-            assert {rows for rows, _ in one.by_position} == {one.lists}
+        comparison = compared(batches)
+        results.append(json.loads(comparison_json(comparison)))
+        for result in comparison.buckets:
+            assert (result.lists, result.users, result.rates["sum"], result.rates["set"]) == pytest.approx(
+                expected[result.bucket]
+            )
+            assert sum(clicks for _, clicks in result.by_position) == result.clicks
+            assert {rows for rows, _ in result.by_position} == {result.lists}
     assert results[0] == results[1] == results[2]
 
 
 def test_a_bucket_that_is_better_is_named_with_bounds_and_a_time():
-    found = compared(
+    comparison = compared(
         [traffic("old", lists=20_000, chance=0.2, seed=1), traffic("new", lists=20_000, chance=0.24, seed=1)]
     )
-    best, control = found.buckets
+    best, control = comparison.buckets
     assert (best.bucket, control.lifts) == ("new", None)
     lift = best.lifts["sum"]
     assert 0 < lift.low < 0.2 < lift.high < 0.3
-    assert START_MS < lift.decided_since_ms <= found.to_ms
-    assert verdict(best, found).startswith("new is ahead of old by ")
-    assert "; decided since Tuesday 2023-11-1" in verdict(best, found)
-    assert found.believed
-    assert found.stops == []
+    assert START_MS < lift.decided_since_ms <= comparison.to_ms
+    assert verdict(best, comparison).startswith("new is ahead of old by ")
+    assert "; decided since Tuesday 2023-11-1" in verdict(best, comparison)
+    assert comparison.believed
+    assert comparison.stops == []
     times = best.curve["time_ms"]
     assert all(a < b for a, b in pairwise(times))
     early = next(k for k, low in enumerate(best.curve["low"]) if low > 0)
@@ -107,30 +111,30 @@ def test_a_bucket_that_is_better_is_named_with_bounds_and_a_time():
 
 
 def test_alike_buckets_are_undecided_with_a_time_that_a_decision_may_take():
-    found = compared([traffic(name, lists=4_000, chance=0.2, seed=4) for name in ("old", "new")])
-    [new] = [one for one in found.buckets if one.lifts]
-    text = verdict(new, found)
+    comparison = compared([traffic(name, lists=4_000, chance=0.2, seed=4) for name in ("old", "new")])
+    [new] = [result for result in comparison.buckets if result.lifts]
+    text = verdict(new, comparison)
     assert "new against old: undecided; " in text
     assert "more" in text or "no end can be foretold" in text
 
 
 def test_a_bucket_that_is_much_worse_is_stopped():
-    found = compared(
+    comparison = compared(
         [traffic("old", lists=8_000, chance=0.24, seed=1), traffic("new", lists=8_000, chance=0.2, seed=1)]
     )
-    assert found.stops == ["new"]
-    assert any("GUARDRAIL: new" in text and alarm for alarm, text in checks(found))
+    assert comparison.stops == ["new"]
+    assert any("GUARDRAIL: new" in text and alarm for alarm, text in checks(comparison))
     assert compared(two(0.24, 0.2), replace(EQUAL, guardrail=0.3)).stops == []
 
 
 def test_a_split_that_leaks_is_an_alarm_and_no_lift_is_believed():
-    found = compared(
+    comparison = compared(
         [traffic("old", lists=20_000, chance=0.2, seed=1), traffic("new", lists=18_000, chance=0.3, seed=1)]
     )
-    assert found.sample_ratio["alarm"]
-    assert not found.believed
-    assert "not to be believed" in verdict(found.buckets[0], found)
-    assert "new 47.37% of 50.00%" in checks(found)[0][1]
+    assert comparison.sample_ratio["alarm"]
+    assert not comparison.believed
+    assert "not to be believed" in verdict(comparison.buckets[0], comparison)
+    assert "new 47.37% of 50.00%" in checks(comparison)[0][1]
 
 
 def test_shares_are_those_of_the_split_and_unknown_ones_are_not_tested():
@@ -148,8 +152,8 @@ def test_settings_tell_the_control_and_the_shares_of_their_own_split_only():
     sums = ListSums()
     for name in ("new", "old"):
         sums.add(traffic(name, lists=50, chance=0.2, seed=1, split=Split.of(SETTINGS).version))
-    found = choice_of(SETTINGS, CompareChoice(), sums)
-    assert (found.control, dict(found.shares)) == ("old", {"old": 3.0, "new": 1.0})
+    choice = choice_of(SETTINGS, CompareChoice(), sums)
+    assert (choice.control, dict(choice.shares)) == ("old", {"old": 3.0, "new": 1.0})
     assert choice_of(SETTINGS, CompareChoice(control="new"), sums).control == "new"
     assert choice_of(SETTINGS, CompareChoice(shares={"old": 1.0}), sums).shares == {"old": 1.0}
     sums.add(batch_of("old", [1], [900], [[1, 0, 0]], split="another"))
@@ -159,17 +163,17 @@ def test_settings_tell_the_control_and_the_shares_of_their_own_split_only():
 
 
 def test_users_in_two_buckets_are_counted():
-    one = traffic("old", lists=500, chance=0.2, seed=1)
-    other = replace(one, bucket="new")
-    assert compared([one, other]).sample_ratio["users_in_two_buckets"] == 500
+    old = traffic("old", lists=500, chance=0.2, seed=1)
+    new = replace(old, bucket="new")
+    assert compared([old, new]).sample_ratio["users_in_two_buckets"] == 500
 
 
 def test_a_bucket_that_loses_clicks_is_an_alarm_that_names_it():
     old, new = (traffic(name, lists=20_000, chance=0.2, seed=1) for name in ("old", "new"))
-    found = compared([old, new], lost=[*late(old, 0.002), *late(new, 0.04)])
-    assert list(found.join_rate["buckets"]) == ["new"]
-    assert not found.believed
-    assert any("JOIN RATE: new loses" in text for _, text in checks(found))
+    comparison = compared([old, new], lost=[*late(old, 0.002), *late(new, 0.04)])
+    assert list(comparison.join_rate["buckets"]) == ["new"]
+    assert not comparison.believed
+    assert any("JOIN RATE: new loses" in text for _, text in checks(comparison))
     fair = compared([old, new], lost=[*late(old, 0.04), *late(new, 0.04)])
     assert fair.believed
     assert fair.join_rate["lost"]["new"] == pytest.approx(0.03, abs=0.01)
@@ -183,11 +187,11 @@ def test_clicks_in_dead_letters_are_lost_ones_and_those_of_unknown_lists_nobodys
         DeadLetter("p.clicks", 0, 2, 0, None, b"nothing", "cannot be read"),
         DeadLetter("p.impressions", 0, 3, 0, None, encode(click), "not an impression"),
     ]
-    losses, sums = LostClicks(), ListSums()
+    losses, sums = LostClicks(reader=EventReader()), ListSums()
     losses.add_lists(batch)
     sums.add(batch)
     losses.add_letters([LogRecord(k, 0, None, encode(letter)) for k, letter in enumerate(letters)], 0)
-    losses.add_late([LogRecord(0, 0, None, encode(replace(click, impression_id="unheard of")))])
+    losses.add_late([LogRecord(0, 0, None, encode(structs.replace(click, impression_id="unheard of")))])
     [old] = compare(sums, losses, CompareChoice()).buckets
     assert (old.lost_clicks, losses.clicks) == (1, 2)
     [again] = compare(sums, losses, CompareChoice()).buckets
@@ -201,15 +205,15 @@ def test_lost_clicks_find_lists_of_days_of_partitions_that_are_read_one_after_th
         for name, shift in (("old", 0), ("new", 10**6))
         for day in range(6)
     ]
-    losses, sums = LostClicks(), ListSums()
+    losses, sums = LostClicks(reader=EventReader()), ListSums()
     lost = [click for batch in days for click in late(batch, 0.1)]
     losses.add_late([LogRecord(0, 0, None, encode(click)) for click in lost])
     for batch in days:
         sums.add(batch)
         losses.add_lists(batch)
-    found = compare(sums, losses, EQUAL)
-    assert {one.bucket: one.lost_clicks for one in found.buckets} == {"old": 300, "new": 300}
-    assert not found.join_rate["alarm"]
+    comparison = compare(sums, losses, EQUAL)
+    assert {result.bucket: result.lost_clicks for result in comparison.buckets} == {"old": 300, "new": 300}
+    assert not comparison.join_rate["alarm"]
 
 
 def test_the_newest_split_is_compared_unless_another_is_asked_for():
@@ -217,18 +221,18 @@ def test_the_newest_split_is_compared_unless_another_is_asked_for():
     now = [
         batch_of(name, [1 + k, 2 + k], [500, 500], np.eye(3)[:2], split="b") for k, name in ((10, "old"), (20, "new"))
     ]
-    found = compared(before + now)
-    assert (found.split, found.buckets[0].lists) == ("b", 2)
-    assert "only lists under the split 'b'" in found.notes[0]
+    comparison = compared(before + now)
+    assert (comparison.split, comparison.buckets[0].lists) == ("b", 2)
+    assert "only lists under the split 'b'" in comparison.notes[0]
     assert compared(before + now, replace(EQUAL, split="a")).buckets[0].lists == 300
 
 
 def test_lists_without_users_count_each_for_itself_and_it_is_said():
     batches = [replace(traffic(name, lists=300, chance=0.2, seed=1), user_hashes=b"") for name in ("old", "new")]
-    found = compared(batches)
-    assert [one.users for one in found.buckets] == [300, 300]
-    assert not found.sample_ratio["tested"]
-    assert any("tell no user" in note for note in found.notes)
+    comparison = compared(batches)
+    assert [result.users for result in comparison.buckets] == [300, 300]
+    assert not comparison.sample_ratio["tested"]
+    assert any("tell no user" in note for note in comparison.notes)
 
 
 @pytest.mark.parametrize(
@@ -246,12 +250,12 @@ def test_what_cannot_be_compared_is_said(batches, choice, words):
 
 
 def test_the_terminal_and_the_page_show_every_bucket_and_alarm():
-    found = compared(
+    comparison = compared(
         [traffic("old", lists=20_000, chance=0.2, seed=1), traffic("new", lists=18_000, chance=0.3, seed=1)]
     )
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(comparison_view(found, positions=True))
-    text, page = console.export_text(), report_page(found)
+    console.print(comparison_view(comparison, positions=True))
+    text, page = console.export_text(), report_page(comparison)
     assert max(map(len, text.splitlines())) <= 80
     for shown in (text, page):
         assert "SAMPLE RATIO" in shown
@@ -263,27 +267,27 @@ def test_the_terminal_and_the_page_show_every_bucket_and_alarm():
 def test_with_too_many_users_a_hash_sample_of_them_is_compared_and_said():
     batches = [traffic(name, lists=4_000, chance=0.2, seed=1, users=3_000) for name in ("old", "new")]
     sums, whole = ListSums(most_rows=3_000), ListSums()
-    losses = LostClicks(sums.sample)
+    losses = LostClicks(sums.sample, reader=EventReader())
     for batch in batches:
         for each in (sums, whole):
             each.add(batch)
         losses.add_lists(batch)
     losses.add_late([LogRecord(0, 0, None, encode(click)) for batch in batches for click in late(batch, 0.5)])
-    found, full = compare(sums, losses, EQUAL), compare(whole, LostClicks(), EQUAL)
+    comparison, full = compare(sums, losses, EQUAL), compare(whole, LostClicks(reader=EventReader()), EQUAL)
     assert sum(len(arm.rows.user) for arm in sums.arms.values()) <= 3_000
-    assert "1 of 4 users is taken, by a hash, to keep memory small" in found.notes
-    by_name = {one.bucket: one for one in full.buckets}
-    for one in found.buckets:
-        assert one.users == pytest.approx(by_name[one.bucket].users / 4, rel=0.2)
-        assert one.rates["sum"] == pytest.approx(by_name[one.bucket].rates["sum"], rel=0.2)
-        assert 0 < one.lost_clicks / one.clicks < 1
+    assert "1 of 4 users is taken, by a hash, to keep memory small" in comparison.notes
+    by_name = {result.bucket: result for result in full.buckets}
+    for result in comparison.buckets:
+        assert result.users == pytest.approx(by_name[result.bucket].users / 4, rel=0.2)
+        assert result.rates["sum"] == pytest.approx(by_name[result.bucket].rates["sum"], rel=0.2)
+        assert 0 < result.lost_clicks / result.clicks < 1
     sums.add(corrected(batches[0], [1, 2])[0])
-    assert compare(sums, losses, EQUAL).notes == found.notes
+    assert compare(sums, losses, EQUAL).notes == comparison.notes
 
 
 def test_in_a_loop_with_known_truth_the_learner_is_named_ahead_of_the_lot():
-    found, truth = play(seed=1)
-    best = found.buckets[0]
+    comparison, truth = play(seed=1)
+    best = comparison.buckets[0]
     assert truth["ubm-linucb"] > 1.3 * truth["lot"]
-    assert verdict(best, found).startswith("ubm-linucb is ahead of lot by ")
-    assert contradictions(found, truth) == []
+    assert verdict(best, comparison).startswith("ubm-linucb is ahead of lot by ")
+    assert contradictions(comparison, truth) == []

@@ -9,7 +9,7 @@ from shadow_worlds import judged
 
 from streams.compare import CompareChoice
 from streams.compare.job import show_comparison
-from streams.compare.shadows import shadow_text
+from streams.compare.view import shadow_text
 from streams.settings import Bucket
 
 

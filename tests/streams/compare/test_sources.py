@@ -2,11 +2,11 @@
 
 import json
 from contextlib import closing
-from dataclasses import replace
 from itertools import count
 
 import pytest
 from compared_lists import traffic
+from msgspec.structs import replace
 from replay_runs import SETTINGS, START
 from rich.console import Console
 from typer.testing import CliRunner
@@ -17,6 +17,7 @@ from streams.commands.main import cli
 from streams.compare import CompareChoice, compare
 from streams.compare.job import SampleFollower, show_comparison
 from streams.embedded.job import Embedded
+from streams.events import EventReader
 from streams.events.job.produce import simulated_events
 from streams.logs import Archive, ArchiveSource, LogBlock, LogRecord, LogWriter, SourceAway
 from streams.logs.job import copy, open_source, restore
@@ -45,10 +46,10 @@ def play(folder, *, lists=900, first=0):
 
 def numbers(place, settings, capsys, **options):
     code = show_comparison(str(place), settings, CompareChoice(control="cm"), as_json=True, **options)
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    for one in found:
-        del one["open"], one["notes"]  # an archive has no join to ask
-    return code, found
+    comparisons = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for comparison in comparisons:
+        del comparison["open"], comparison["notes"]  # an archive has no join to ask
+    return code, comparisons
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +66,19 @@ def test_kafka_its_archive_and_an_embedded_directory_give_the_same_numbers(direc
     embedded = numbers(directory, settings, capsys)
     assert numbers("kafka", settings, capsys) == embedded
     assert numbers(tmp_path, settings, capsys) == embedded
-    code, [found] = embedded
+    code, [comparison] = embedded
     assert code == 0
-    assert {one["bucket"]: one["lists"] for one in found["buckets"]}.keys() == SETTINGS.buckets.keys()
-    assert sum(one["lists"] for one in found["buckets"]) == 900
-    assert sum(one["lost_clicks"] for one in found["buckets"]) > 10
-    assert found["sample_ratio"]["tested"]
-    assert found["split"] == VERSION
+    assert {bucket["bucket"]: bucket["lists"] for bucket in comparison["buckets"]}.keys() == SETTINGS.buckets.keys()
+    assert sum(bucket["lists"] for bucket in comparison["buckets"]) == 900
+    assert sum(bucket["lost_clicks"] for bucket in comparison["buckets"]) > 10
+    assert comparison["sample_ratio"]["tested"]
+    assert comparison["split"] == VERSION
 
 
 def test_watching_goes_on_from_where_it_was(directory, tmp_path):
     play(tmp_path, lists=300)
     with closing(open_source(str(tmp_path), SETTINGS)) as source:
-        follower = SampleFollower(source)
+        follower = SampleFollower(source, EventReader())
         assert follower.read() > 0
         assert follower.read() == 0
         before = compare(follower.sums, follower.losses, CompareChoice())
@@ -85,11 +86,11 @@ def test_watching_goes_on_from_where_it_was(directory, tmp_path):
     with closing(open_source(str(tmp_path), SETTINGS)) as source:
         follower.source = source
         taken = follower.read()
-        whole = SampleFollower(source)
+        whole = SampleFollower(source, EventReader())
         assert 0 < taken < whole.read()
     after = compare(follower.sums, follower.losses, CompareChoice())
-    assert sum(one.lists for one in before.buckets) == 300
-    assert sum(one.lists for one in after.buckets) == 500
+    assert sum(bucket.lists for bucket in before.buckets) == 300
+    assert sum(bucket.lists for bucket in after.buckets) == 500
     assert after == compare(whole.sums, whole.losses, CompareChoice())
 
 
@@ -149,8 +150,8 @@ class Fails(ArchiveSource):
 
 
 def test_a_source_that_goes_away_in_between_is_read_on_and_nothing_counts_twice(directory):
-    source, whole = Fails(Archive(directory)), SampleFollower(ArchiveSource(Archive(directory)))
-    follower = SampleFollower(source)
+    source, whole = Fails(Archive(directory)), SampleFollower(ArchiveSource(Archive(directory)), EventReader())
+    follower = SampleFollower(source, EventReader())
     with pytest.raises(SourceAway):
         follower.read()
     follower.read()

@@ -8,7 +8,7 @@ from shown import NOW, batch, buckets, impression, loop_of, state
 from schemas.codec import encode
 from streams.dashboard import archive_source
 from streams.dashboard.archive_source import ArchiveFollower
-from streams.dashboard.job.state import State
+from streams.dashboard.job.feed import State
 from streams.logs import Archive, LogBlock, LogRecord, LogWriter, SourceAway
 from streams.settings import Settings
 

@@ -11,8 +11,8 @@ from shown import CARD, CLICKED_ONCE, batch, buckets, impression, now_ms, snapsh
 
 from schemas.codec import encode
 from schemas.records import Click
+from streams.dashboard.job.feed import State
 from streams.dashboard.job.server import DashboardServer
-from streams.dashboard.job.state import State
 from streams.dashboard.source import LogUpdate, WeightedRecord
 from streams.logs import LogRecord
 from streams.settings import Settings

@@ -10,11 +10,9 @@ from shown import CLICKED_ONCE, K, Writer, batch, buckets, impression, now_ms, s
 
 from schemas.records import Click, DeadLetter
 from streams.dashboard.job import kafka_source
-from streams.dashboard.job.feed import Feed
+from streams.dashboard.job.feed import Feed, State
 from streams.dashboard.job.kafka_source import KafkaFollower
-from streams.dashboard.job.state import State
 from streams.dashboard.rates import CLICKS, LISTS
-from streams.dashboard.sections import PageView
 
 
 class Clock:
@@ -65,14 +63,14 @@ def test_more_samples_than_can_be_read_are_an_even_share_of_every_bucket(setting
     assert shares[-1] == pytest.approx(20 / 110, rel=0.5)  # of late, the first look too
     assert state.letters.total == letters
     assert state.snapshots.newest["b00"].version == (1, 12)
-    assert state.snapshots.moves["b00"].count == 12
+    assert state.snapshots.published["b00"] == 12
 
     # what was never counted can be taken back without a count below none
     for _ in range(400):
         writer.put("samples", batch("b01", CLICKED_ONCE, clock.ms - 6000, signs=[-1] * 4), clock.ms, 1)
     writer.done()
     follow(source, state)
-    news = json.loads(Feed(PageView("all", "b01")).message(state))
+    news = json.loads(Feed("all", "b01").message(state))
     assert min(value for _, values in news["ctr"]["bins"] for value in values) >= 0
     assert min(news["positions"]["is"]["rows"], default=0) >= 0
     source.close()

@@ -5,8 +5,8 @@ from compared_lists import batch_of, traffic
 from schemas.codec import encode
 from schemas.records import Click
 from streams.dashboard.compare_panel import ComparePanel
+from streams.dashboard.job.feed import State
 from streams.dashboard.job.server import DashboardServer
-from streams.dashboard.job.state import State
 from streams.dashboard.source import LogUpdate, WeightedRecord
 from streams.logs import LogRecord
 from streams.settings import Bucket, Settings

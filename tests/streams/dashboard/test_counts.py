@@ -10,14 +10,14 @@ from learner import Samples
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.dashboard.click_delays import MOST, ClickDelays
-from streams.dashboard.detail import positions
 from streams.dashboard.letters import Letters
-from streams.dashboard.rates import CLICKED, CLICKS, LISTS, RateColumns, Rates
+from streams.dashboard.rates import CLICKED, CLICKS, LISTS, Rates
 from streams.dashboard.recent import DECADES, PER_DECADE, quantile_s
+from streams.dashboard.sections import positions
 from streams.dashboard.snapshots_view import Snapshots
 from streams.dashboard.source import LogUpdate, WeightedRecord
-from streams.dashboard.throughput import STREAMS, Throughput
-from streams.dashboard.timeline import Timeline
+from streams.dashboard.timeline import STREAMS, Throughput, Timeline
+from streams.events import EventReader
 from streams.logs import LogRecord
 
 NOW = 1_700_000_000_000
@@ -54,16 +54,19 @@ def counted(rates, window="all"):
     return rates.timelines[window].values.sum(axis=0)
 
 
+def joined(batches):
+    return [(each.entry.record.timestamp, each.new_lists) for each in batches]
+
+
 def test_click_rates_are_those_of_the_net_lists():
-    rates = Rates(buckets(2), RateColumns(buckets(2)))
+    rates = Rates(buckets(2))
     first = batch("b00", [[1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 1, 0], [0] * 6], NOW - 60_000, ids=["i", "j", "k"])
-    added = rates.add([entry(first)], {}, now_ms=NOW)
-    assert added == [(NOW, 3)]
+    assert joined(rates.add([entry(first)], {}, now_ms=NOW)) == [(NOW, 3)]
     assert counted(rates)[0].tolist() == [3, 3, 2]
     correction = batch(
         "b00", [[0] * 6, [0, 1, 0, 0, 0, 0]], NOW - 60_000, ids=["k", "k"], signs=[-1, 1]
     )  # k was clicked after it had been closed
-    assert rates.add([entry(correction)], {}, now_ms=NOW) == [(NOW, 0)]
+    assert joined(rates.add([entry(correction)], {}, now_ms=NOW)) == [(NOW, 0)]
     sums = counted(rates)
     assert (sums[0, LISTS], sums[0, CLICKS], sums[0, CLICKED]) == (3, 4, 3)
     assert sums[1].tolist() == [0, 0, 0]
@@ -71,7 +74,7 @@ def test_click_rates_are_those_of_the_net_lists():
 
 
 def test_a_correction_falls_into_the_bin_of_its_list():
-    rates = Rates({}, RateColumns({}))
+    rates = Rates({})
     rates.add([entry(batch("x", [[0] * 6], NOW - 600_000))], {}, now_ms=NOW)
     rates.add([entry(batch("x", [[0] * 6, [1] + [0] * 5], NOW - 600_000, signs=[-1, 1]))], {}, now_ms=NOW)
     [filled] = np.flatnonzero(rates.timelines["30m"].values.any(axis=(1, 2)))
@@ -86,7 +89,7 @@ def test_positions_are_compared_with_examination_times_attraction():
     model = known["b00"].model()
     model.learn(Samples.from_clicks(contexts, clicks))
     newest = {"b00": snapshot(known["b00"], offset=1, at_ms=NOW, model=model)}
-    rates = Rates(known, RateColumns(known))
+    rates = Rates(known)
     rates.add([entry(batch("b00", clicks, NOW, contexts=contexts))], newest, now_ms=NOW)
     expected = np.zeros(K)
     for row, clicked in zip(contexts, clicks, strict=True):
@@ -103,7 +106,7 @@ def test_positions_are_compared_with_examination_times_attraction():
 
 def test_without_a_model_the_table_alone_says_how_clicks_fall_off():
     known = buckets(1)
-    rates = Rates(known, RateColumns(known))
+    rates = Rates(known)
     rates.add([entry(batch("b00", [[0] * 5 + [1], [1] + [0] * 5], NOW))], {}, now_ms=NOW)
     found = positions(rates.cells["b00"])
     w = np.array([[table()[k, 0] for k in range(K)], [0.9, *(table()[k, 1] for k in range(1, K))]]).sum(axis=0)
@@ -112,7 +115,7 @@ def test_without_a_model_the_table_alone_says_how_clicks_fall_off():
 
 
 def test_the_join_delay_leaves_corrections_out():
-    rates = Rates({}, RateColumns({}))
+    rates = Rates({})
     late = batch("x", [[0] * 6, [1] + [0] * 5], NOW - 900_000, ids=["a", "a"], signs=[-1, 1])
     rates.add([entry(batch("x", [[0] * 6] * 3, NOW - 60_000)), entry(late)], {}, now_ms=NOW)
     histogram = rates.join_delays["x"].total()
@@ -121,21 +124,21 @@ def test_the_join_delay_leaves_corrections_out():
 
 
 def test_a_list_that_stands_for_others_counts_for_them_and_no_count_is_below_none():
-    rates = Rates({}, RateColumns({}))
+    rates = Rates({})
     one = batch("x", [[1] + [0] * 5, [0] * 6], NOW - 60_000)
-    assert rates.add([entry(one)._replace(weight=2.5)], {}, now_ms=NOW) == [(NOW, 5)]
+    assert joined(rates.add([entry(one)._replace(weight=2.5)], {}, now_ms=NOW)) == [(NOW, 5)]
     assert counted(rates)[0].tolist() == [5, 2.5, 2.5]
     assert positions(rates.cells["x"])["rows"] == [5] * K
     assert rates.join_delays["x"].total().sum() == 5
 
 
 def test_what_is_taken_back_leaves_where_it_had_come():
-    rates = Rates(buckets(1), RateColumns(buckets(1)))
+    rates = Rates(buckets(1))
     rates.add([entry(batch("b00", [[1] + [0] * 5] * 100, NOW - 600_000))], {}, now_ms=NOW)
     later = NOW + 3 * 3_600_000
     now = entry(batch("b00", [[0] * 6] * 10, later - 600_000), at_ms=later)
     back = entry(batch("b00", [[1] + [0] * 5] * 100, NOW - 600_000, signs=[-1] * 100), at_ms=later)  # unlearned
-    assert rates.add([now, back], {}, now_ms=later) == [(later, 10), (later, 0)]  # nothing was joined by it
+    assert joined(rates.add([now, back], {}, now_ms=later)) == [(later, 10), (later, 0)]  # nothing was joined by it
     found = positions(rates.cells["b00"])
     assert (found["rows"], found["clicks"]) == ([10] * K, [0] * K)
     assert rates.join_delays["b00"].total().sum() == 10
@@ -144,7 +147,7 @@ def test_what_is_taken_back_leaves_where_it_had_come():
 
 
 def test_a_list_of_the_far_future_does_not_push_out_the_others():
-    rates = Rates({}, RateColumns({}))
+    rates = Rates({})
     rates.add([entry(batch("x", [[0] * 6] * 2, [NOW - 1000, 2**62]))], {}, now_ms=NOW)
     assert positions(rates.cells["x"])["rows"] == [1] * K
 
@@ -153,7 +156,7 @@ def test_a_list_of_the_far_future_does_not_push_out_the_others():
 def test_without_the_table_of_an_algorithm_that_has_one_nothing_is_expected(known):
     bucket = buckets(1)["b00"]
     settings = {"b00": bucket} if known else {}
-    rates = Rates(settings, RateColumns(settings))
+    rates = Rates(settings)
     newest = {"b00": snapshot(bucket, offset=1, at_ms=NOW)}
     rates.add([entry(batch("b00", CLICKED_ONCE, NOW))], newest, now_ms=NOW)
     found = positions(rates.cells["b00"])
@@ -163,14 +166,14 @@ def test_without_the_table_of_an_algorithm_that_has_one_nothing_is_expected(know
 
 @pytest.mark.parametrize("delay_s", [0.3, 7, 600.5, 40_000])
 def test_quantiles_of_delays_are_near(delay_s):
-    rates = Rates({}, RateColumns({}))
+    rates = Rates({})
     rates.add([entry(batch("x", [[0] * 6] * 50, NOW - round(delay_s * 1000)))], {}, now_ms=NOW)
     for share in (0.5, 0.95, 0.99):
         assert quantile_s(rates.join_delays["x"].total(), share) == pytest.approx(delay_s, rel=0.06)
 
 
 def test_samples_that_cannot_be_read_are_counted_and_passed_over():
-    rates = Rates({}, RateColumns({}))
+    rates = Rates({})
     good = entry(batch("x", [[1] + [0] * 5], NOW))
     rates.add(
         [
@@ -203,18 +206,18 @@ def test_too_many_lists_are_thinned_without_favouring_fast_clicks():
     delays.add([], [Click(name, "s", 2, NOW + 600_000) for name in names], now_ms=NOW + 600_000)
     slow = delays.delays["b"].total().sum() - fast
     assert fast == slow
-    assert fast == pytest.approx(3 * MOST * delays.kept_share, rel=0.1)
+    assert fast == pytest.approx(3 * MOST * delays.followed.share, rel=0.1)
     delays.add([], [], now_ms=NOW + 1_300_000)
     delays.add([], [Click(names[0], "s", 1, NOW)], now_ms=NOW + 1_300_000)
     assert delays.delays["b"].total().shape == (DECADES * PER_DECADE,)
     assert delays.delays["b"].total().sum() == fast + slow  # forgotten after the horizon
     for _ in range(10):
         delays.add([], [], now_ms=NOW + 1_300_000)
-    assert delays.kept_share == 1  # and there is room for all again
+    assert delays.followed.share == 1  # and there is room for all again
 
 
 def test_refusals_are_gathered_by_reason_and_can_be_opened():
-    letters = Letters()
+    letters = Letters(EventReader())
     click = encode(Click("i", "s", 14, NOW, float("nan")))
     bad = [
         DeadLetter("clicks", 0, 5, NOW, b"s", click, "position 14 is beyond the list of 12"),
@@ -240,7 +243,7 @@ def test_refusals_are_gathered_by_reason_and_can_be_opened():
 
 
 def test_a_rare_refusal_can_be_opened_behind_frequent_ones():
-    letters = Letters()
+    letters = Letters(EventReader())
     letters.add([entry(DeadLetter("impressions", 0, 1, NOW, None, b"abc", "unknown bucket 'a'"), offset=0)])
     many = [DeadLetter("clicks", 0, n, NOW, None, bytes(100_000), f"position {n} is beyond") for n in range(1000)]
     letters.add([entry(letter, offset=n + 1, at_ms=NOW + n) for n, letter in enumerate(many)])
@@ -252,7 +255,7 @@ def test_a_rare_refusal_can_be_opened_behind_frequent_ones():
 
 
 def test_a_topic_made_again_takes_no_room_twice():
-    letters = Letters()
+    letters = Letters(EventReader())
     for _ in range(40):
         letters.add([entry(DeadLetter("clicks", 0, 5, NOW, None, bytes(900_000), "too large"), offset=7)])
     letters.add([entry(DeadLetter("clicks", 0, 5, NOW, None, b"x", "small"), offset=8)])
@@ -260,7 +263,7 @@ def test_a_topic_made_again_takes_no_room_twice():
 
 
 def test_refusals_stay_within_their_memory():
-    letters = Letters()
+    letters = Letters(EventReader())
     large = DeadLetter("clicks", 0, 5, NOW, None, bytes(900_000), "too large")
     letters.add([entry(large, offset=number) for number in range(40)])
     assert letters.reasons["clicks", "too large"].count == 40
@@ -281,8 +284,7 @@ def test_theta_moves_from_snapshot_to_snapshot():
     ]
     news = snapshots.add([entry(record, offset=n, at_ms=NOW + n) for n, record in enumerate(records)])
     assert [(one.version, at) for one, at in news] == [((1, 1), NOW), ((1, 2), NOW + 1)]
-    moves = snapshots.moves[bucket.name]
-    assert [move.moved for move in moves.newest] == [
+    assert [move.moved for move in snapshots.moves[bucket.name]] == [
         None,
         pytest.approx(float(np.linalg.norm(model.theta - first.theta))),
     ]

@@ -53,11 +53,11 @@ def loop(delay_ms: int, steps=("clicks", "samples", "snapshots", "lists")) -> Fr
 
 @pytest.mark.parametrize("delay_s", [0, 30])
 def test_a_delayed_publication_shows_as_that_delay(delay_s):
-    found = loop(1000 * delay_s).buckets(2_000_000)["b"]
-    assert (found.join.p50, found.learn.p50, found.serve.p50) == (10, 1, 2)
-    assert found.publish.p50 == found.publish.max == delay_s
-    assert found.total.p95 == 13 + delay_s
-    assert (found.clicks, found.waiting) == (100, 0)
+    bucket = loop(1000 * delay_s).buckets(2_000_000)["b"]
+    assert (bucket.join.p50, bucket.learn.p50, bucket.serve.p50) == (10, 1, 2)
+    assert bucket.publish.p50 == bucket.publish.max == delay_s
+    assert bucket.total.p95 == 13 + delay_s
+    assert (bucket.clicks, bucket.waiting) == (100, 0)
 
 
 def test_the_order_in_which_topics_are_read_does_not_matter():
@@ -75,9 +75,9 @@ def test_a_click_is_served_by_the_first_snapshot_that_holds_it_or_a_newer_one():
     assert freshness.buckets(4000)["b"].waiting_s == 3.5
     freshness.add_impression("b", (1, 0), 2500)  # of before
     freshness.add_impression("b", (1, 9), 3500)  # (1, 4) never served anybody
-    found = freshness.buckets(4000)["b"]
-    assert (found.clicks, found.waiting) == (1, 0)
-    assert (found.learn.max, found.serve.max, found.total.max) == (0.5, 1.5, 3.0)
+    bucket = freshness.buckets(4000)["b"]
+    assert (bucket.clicks, bucket.waiting) == (1, 0)
+    assert (bucket.learn.max, bucket.serve.max, bucket.total.max) == (0.5, 1.5, 3.0)
 
 
 def test_what_compaction_has_removed_is_not_guessed():
@@ -86,8 +86,8 @@ def test_what_compaction_has_removed_is_not_guessed():
     freshness.add_click("i", 500)
     freshness.add_samples(samples("b", {"i": True}), offset=3, at_ms=1500)
     freshness.add_impression("b", (1, 50), 9500)
-    found = freshness.buckets(10_000)["b"]
-    assert (found.clicks, found.waiting, found.total) == (0, 0, None)
+    bucket = freshness.buckets(10_000)["b"]
+    assert (bucket.clicks, bucket.waiting, bucket.total) == (0, 0, None)
 
 
 def test_a_new_epoch_that_relearns_does_not_hide_that_the_old_one_was_first():
@@ -115,8 +115,8 @@ def test_the_stale_share_leaves_rankers_the_tolerance():
     freshness.add_snapshot("b", (1, 2), learned_at_ms=0, published_at_ms=20_000)
     for version, at_ms in [((1, 1), 21_000), ((1, 1), 24_999), ((1, 1), 25_001), ((1, 2), 30_000), ((0, -1), 30_000)]:
         freshness.add_impression("b", version, at_ms)
-    found = freshness.buckets(30_000)["b"]
-    assert (found.lists, found.stale, found.unranked) == (4, 0.25, 1)
+    bucket = freshness.buckets(30_000)["b"]
+    assert (bucket.lists, bucket.stale, bucket.unranked) == (4, 0.25, 1)
 
 
 def test_lists_without_versions_keep_nobody_waiting():
@@ -127,8 +127,8 @@ def test_lists_without_versions_keep_nobody_waiting():
         freshness.add_click(f"i{offset}", 0)
         freshness.add_samples(samples("b", {f"i{offset}": True}), offset=offset, at_ms=1)
     freshness.add_impression("b", (0, -1), 5000)
-    found = freshness.buckets(30_000)["b"]
-    assert (found.waiting, found.lists, found.unranked) == (1, 0, 1)  # the one that is not in any snapshot
+    bucket = freshness.buckets(30_000)["b"]
+    assert (bucket.waiting, bucket.lists, bucket.unranked) == (1, 0, 1)  # the one that is not in any snapshot
 
 
 def test_staleness_is_not_told_without_a_snapshot_before():
@@ -145,10 +145,10 @@ def test_memory_is_bounded_and_what_is_left_is_an_even_share():
         freshness.add_snapshot("b", (1, n), learned_at_ms=n, published_at_ms=n)
         freshness.add_impression("b", (1, n), n)
         freshness.add_samples(samples("b", {f"i{n}": True}), offset=n, at_ms=n)
-    found = freshness.buckets(5000)["b"]
-    assert 10 <= found.clicks + found.waiting <= 100
-    assert found.lists == pytest.approx(5000, rel=0.3)
-    assert found.share < 0.1
+    bucket = freshness.buckets(5000)["b"]
+    assert 10 <= bucket.clicks + bucket.waiting <= 100
+    assert bucket.lists == pytest.approx(5000, rel=0.3)
+    assert bucket.share < 0.1
     assert len(freshness._clicks) <= 100
     [bucket] = freshness._buckets.values()
     assert max(len(rows.array()) for rows in (bucket.clicked, bucket.snapshots, bucket.shown)) <= 100
@@ -168,10 +168,10 @@ def test_busy_buckets_are_followed_through_a_long_wait(rate):
         ids = {f"i{second - 600}-{n}": True for n in range(rate)}
         freshness.add_samples(samples("b", ids), offset=second, at_ms=at_ms)
         freshness.forget(at_ms)
-    found = freshness.buckets(2_500_000)["b"]
-    assert found.clicks >= 800 * rate * found.share
-    assert (found.share == 1) == (rate == 5)
-    assert (found.join.p50, found.learn.p50, found.serve.p50) == (600, 1, 1)
+    bucket = freshness.buckets(2_500_000)["b"]
+    assert bucket.clicks >= 800 * rate * bucket.share
+    assert (bucket.share == 1) == (rate == 5)
+    assert (bucket.join.p50, bucket.learn.p50, bucket.serve.p50) == (600, 1, 1)
     assert len(freshness._clicks) <= 10_000
 
 
@@ -202,11 +202,11 @@ def test_lists_that_no_known_snapshot_can_have_ranked_are_not_believed(version, 
     freshness.add_click("i", 0)
     freshness.add_samples(samples("b", {"i": True}), offset=2, at_ms=2500)
     freshness.add_impression("b", version, shown_at_ms)
-    found = freshness.buckets(30_000)["b"]
-    assert (found.clicks, found.waiting, found.lists, found.stale) == (0, 1, 0, None)
+    bucket = freshness.buckets(30_000)["b"]
+    assert (bucket.clicks, bucket.waiting, bucket.lists, bucket.stale) == (0, 1, 0, None)
     freshness.add_impression("b", (1, 4), 25_000)
-    found = freshness.buckets(30_000)["b"]
-    assert (found.clicks, found.total.p50, found.lists) == (1, 25, 1)
+    bucket = freshness.buckets(30_000)["b"]
+    assert (bucket.clicks, bucket.total.p50, bucket.lists) == (1, 25, 1)
 
 
 def test_a_version_is_believed_once_its_snapshot_was_read():
@@ -230,9 +230,9 @@ def test_what_may_have_been_served_by_an_unread_list_is_not_told():
     for offset in range(5):  # each is held by the snapshot with the next offset
         freshness.add_click(f"i{offset}", 100)
         freshness.add_samples(samples("b", {f"i{offset}": True}), offset=offset, at_ms=200)
-    found = freshness.buckets(40_000)["b"]
-    assert (found.clicks, found.waiting) == (2, 0)  # those of 6 s and 31 s
-    assert found.total.max == 32.4
+    bucket = freshness.buckets(40_000)["b"]
+    assert (bucket.clicks, bucket.waiting) == (2, 0)  # those of 6 s and 31 s
+    assert bucket.total.max == 32.4
 
 
 def test_only_the_last_hour_is_told():

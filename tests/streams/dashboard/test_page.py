@@ -9,9 +9,7 @@ from shown import NOW, batch, buckets, impression, loop_of, snapshot, state
 from schemas.codec import encode
 from schemas.records import Click, DeadLetter
 from streams.dashboard import sections
-from streams.dashboard.job.feed import BY_ROW, Feed
-from streams.dashboard.job.state import State
-from streams.dashboard.sections import PageView
+from streams.dashboard.job.feed import BY_ROW, Feed, State
 from streams.dashboard.source import LogUpdate, WeightedRecord
 from streams.logs import LogRecord
 from streams.settings import Settings
@@ -60,14 +58,14 @@ def take(have, message):
 
 @pytest.mark.parametrize("window", ["30m", "all"])
 def test_changes_add_up_to_what_a_new_page_is_sent(window):
-    shown, view = state(), PageView(window, "b01")
-    following, have, sizes = Feed(view), {}, []
+    shown, view = state(), (window, "b01")
+    following, have, sizes = Feed(*view), {}, []
     for number in range(30):
         shown.add(look(number, bucket=f"b{number % 3:02}"))
         message = following.message(shown)
         sizes.append(len(message))
         take(have, message)
-    fresh = take({}, Feed(view).message(shown))
+    fresh = take({}, Feed(*view).message(shown))
     for name in ("ctr", "flow"):  # bins that have left the window may stay with an old page, which does not draw them
         assert fresh[name].items() <= have[name].items()
     old = {name: section for name, section in have.items() if name not in ("ctr", "flow")}
@@ -79,13 +77,13 @@ def test_changes_add_up_to_what_a_new_page_is_sent(window):
 def test_without_news_only_the_time_travels():
     shown = state()
     shown.add(look(1))
-    feed = Feed(PageView())
+    feed = Feed()
     feed.message(shown)
     assert set(json.loads(feed.message(shown))) <= {"now"}
 
 
 def test_trouble_is_said_and_forgotten_when_it_is_over():
-    shown, feed = state(), Feed(PageView())
+    shown, feed = state(), Feed()
     shown.fail("Kafka is away")
     assert json.loads(feed.message(shown))["status"]["is"]["trouble"] == "Kafka is away"
     shown.add(look(1))
@@ -93,8 +91,8 @@ def test_trouble_is_said_and_forgotten_when_it_is_over():
 
 
 def test_one_part_that_fails_is_said_and_the_others_go_on(monkeypatch):
-    shown, feed = state(), Feed(PageView())
-    monkeypatch.setattr(shown.loop, "add_impressions", lambda shown: 1 // 0)
+    shown, feed = state(), Feed()
+    monkeypatch.setattr(shown.loop, "add_impression", lambda *_: 1 // 0)
     monkeypatch.setattr(sections, "_letter_rows", lambda page: {}["gone"])
     shown.add(look(1))
     news = json.loads(feed.message(shown))
@@ -126,7 +124,7 @@ def test_a_version_from_nowhere_breaks_nothing():
             "impressions": [lists_of(number, (1, number - 1))],
         }
         shown.add(LogUpdate(NOW + number * 1000, entries))
-    assert json.loads(Feed(PageView()).message(shown))["status"]["is"]["broken"] == {}
+    assert json.loads(Feed().message(shown))["status"]["is"]["broken"] == {}
     assert shown.loop.rows["b00"][9] >= 30
     assert shown.loop.rows["b00"][10] == 0
 
@@ -138,7 +136,7 @@ def test_events_that_the_join_refuses_are_not_shown():
     clicks = [WeightedRecord(0, LogRecord(0, NOW, b"", encode(Click("i", "s", 1, date)))) for date in dates]
     shown.add(LogUpdate(NOW, {"impressions": odd, "clicks": clicks}))
     assert shown.click_delays.delays == {}
-    assert json.loads(Feed(PageView()).message(shown))["status"]["is"]["broken"] == {}
+    assert json.loads(Feed().message(shown))["status"]["is"]["broken"] == {}
 
 
 def test_names_of_buckets_that_nobody_has_take_no_room():
@@ -154,7 +152,7 @@ def test_names_of_buckets_that_nobody_has_take_no_room():
             "clicks": [WeightedRecord(0, LogRecord(0, at, b"", encode(Click(name, "s", 1, at))))],
         }
         shown.add(LogUpdate(at, events))
-    assert shown.loop.rows == shown.click_delays.delays == shown.loop._freshness._buckets == {}
+    assert shown.loop.rows == shown.click_delays.delays == shown.loop._buckets == {}
 
 
 def test_a_page_opened_in_the_middle_tells_the_same_times_as_one_that_saw_it_all():

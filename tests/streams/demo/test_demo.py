@@ -7,7 +7,7 @@ import pytest
 
 from streams.demo import run_demo
 from streams.demo.play import DemoError, balance
-from streams.demo.scores import lift_of
+from streams.demo.report import lift_of
 from streams.join import Ledger
 
 
@@ -48,7 +48,7 @@ def test_the_report_is_one_page_with_its_pictures_inside(played):
     assert page.count("<svg") == 5
     assert page.index("Day one: what each learner makes") < page.index("The closed loop")
     assert "ubm, w fitted" in page
-    assert "glimpse replay kafka --algorithm ubm-linucb --table table.json" in page
+    assert "glimpse replay kafka --algorithm ubm-linucb --examination table.json" in page
     assert "ubm-linucb" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "https://" not in page

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streams.demo import Storefront, write_shop
-from streams.demo.storefront import BROWSING, MEAN, SPREAD
+from streams.demo.traffic import BROWSING, MEAN, SPREAD
 from streams.rank import read_catalogue
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from streams.drill import SERVERS, WORKERS, Fault, Outcome, plan_faults, possible_faults
-from streams.drill.buckets import own_buckets
 from streams.drill.faults import DrillError
+from streams.drill.job.breakable import own_buckets
 
 
 def test_every_kind_comes_once_before_any_comes_again():
@@ -14,7 +14,7 @@ def test_every_kind_comes_once_before_any_comes_again():
     assert plan == plan_faults(kinds, 20, load_s=10, seed=3)
     assert plan != plan_faults(kinds, 20, load_s=10, seed=4)
     assert all(3 <= fault.after_s <= 7 for fault in plan)
-    assert all(fault.for_s >= 12 for fault in plan if fault.action == "freeze")
+    assert all(fault.for_s >= 12 for fault in plan if fault.parts[0] == "freeze")
 
 
 def test_only_its_own_servers_may_be_broken():

@@ -22,7 +22,7 @@ class LearnsAllAtOnce:
 
 def test_lists_that_are_all_learned_between_two_looks_have_recovered():
     workers, load = SimpleNamespace(tend=lambda: None), SimpleNamespace(error=None, is_alive=lambda: False)
-    drill = Drill(None, None, workers, LearnsAllAtOnce(), say=print)
+    drill = Drill(None, None, workers, LearnsAllAtOnce())
     recovered_s, differences = drill._settle(load, written=10)
     assert recovered_s is not None
     assert differences == ()

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from learner import Samples
 from schemas.codec import decode

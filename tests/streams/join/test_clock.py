@@ -4,11 +4,13 @@ from random import Random
 
 import pytest
 from join_events import T0, World
+from kafka import TopicPartition
 
-from streams.join import Commit, IdleTime
+from streams.join import Commit
 from streams.join.clock import MOST_MARKS, TopStamps, key_hash
-from streams.join.commit import MAX_METADATA_BYTES
-from streams.join.log_part import NEVER
+from streams.join.commit import MAX_METADATA_BYTES, NEVER
+from streams.join.job.owner import JoinOwner
+from streams.settings import LogPair
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -44,10 +46,10 @@ def test_a_stamp_of_the_far_future_hurts_its_own_record_alone():
     assert (world.join.ledger.too_late, world.join.ledger.used) == (2, 100)
     resumed = World(resume=Commit.decode(*checkpoint.commit.encode())[0], known=world.known)
     for _, record in sorted(world.written["impressions"].items()):
-        if record.offset >= checkpoint.commit.impressions.place.offset:
+        if record.offset >= checkpoint.commit.impressions.restart.offset:
             resumed.join.add_impressions([record])
     for _, record in sorted(world.written["clicks"].items()):
-        if record.offset >= checkpoint.commit.clicks.place.offset:
+        if record.offset >= checkpoint.commit.clicks.restart.offset:
             resumed.join.add_clicks([record])
     assert not resumed.join.rebuilding
     assert resumed.join.impressions.clock == T0 + 199_000
@@ -66,14 +68,19 @@ def test_records_without_a_key_are_one_session():
 
 
 def test_time_goes_on_in_silence_by_a_monotonic_clock_and_what_the_commit_says():
-    idle, world = IdleTime(), World()
-    assert idle.now_ms(at_s=1e6) == NEVER, "logs without any stamp close nothing"
+    clock, world = [1e6], World()
+    inputs = LogPair(TopicPartition("impressions", 0), TopicPartition("clicks", 0))
+    owner = JoinOwner(inputs, now=lambda: clock[0])
+    owner.open(world.join, Commit.beginning())
+    assert owner.idle_ms() == NEVER, "logs without any stamp close nothing"
     world.time_passes(10)
-    idle.heard(world.join.time_ms, at_s=50.0)
-    assert idle.now_ms(at_s=53.5) == T0 + 13_500
+    clock[0] = 50.0
+    owner.idle_ms()
+    clock[0] = 53.5
+    assert owner.idle_ms() == T0 + 13_500
     world.time_passes(11)
-    idle.heard(world.join.time_ms, at_s=55.0)
-    assert idle.now_ms(at_s=55.0) == T0 + 15_000, "it does not go back"
+    clock[0] = 55.0
+    assert owner.idle_ms() == T0 + 15_000, "it does not go back"
     world.join.idle(impressions_ms=T0 + 900_000, clicks_ms=T0 + 900_000)
     resumed = World(resume=world.checkpoint(at=1).commit, known=world.known)
     assert resumed.join.time_ms == T0 + 900_000
@@ -98,6 +105,6 @@ def test_marks_of_silence_are_bounded():
     for number in range(3 * MOST_MARKS):
         world.show(f"i{number}", at=100 * number + 99)
         world.join.idle(impressions_ms=T0 + 100_000 * (number + 2))
-        metadata = world.checkpoint(at=0).commit.encode(("x" * 36, "y" * 36))[0][1]
+        metadata = world.checkpoint(at=0).commit.encode(LogPair("x" * 36, "y" * 36))[0][1]
         assert len(metadata) < MAX_METADATA_BYTES
     assert world.join.ledger.balanced

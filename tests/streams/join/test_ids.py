@@ -75,7 +75,7 @@ def test_retries_that_say_another_time_do_not_pin_the_restart(monkeypatch):
         if second % 10 == 0:
             world.join.idle(clicks_ms=T0 + 1000 * second)
             commit = world.checkpoint(at=second).commit
-            behind = second - (world.written["impressions"][commit.impressions.place.offset].timestamp - T0) / 1000
+            behind = second - (world.written["impressions"][commit.impressions.restart.offset].timestamp - T0) / 1000
             assert behind <= 3 * HORIZON_S + 30
-            assert commit.lists_from >= commit.impressions.place.offset
+            assert commit.lists_from >= commit.impressions.restart.offset
     assert world.join.ledger.dead_impressions == 30

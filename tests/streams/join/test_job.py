@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from jobs import wait_until
 from joined import BUCKETS, Net, Reader, commits, events, joining, lists_wanted, load
+from msgspec import structs
 
 from schemas.codec import decode
 from schemas.records import Click
@@ -44,7 +45,7 @@ def test_the_net_is_that_of_the_raw_events(settings, net):
     wanted = lists_wanted(impressions, clicks)
     with joining(settings) as job:
         wait_until(lambda: net.now() == wanted, timeout_s=60)
-        with Health(live=job.watch.live, ready=job.watch.ready, metrics=job.watch.metrics) as health:
+        with Health(live=job.watch.live, ready=job.watch.ready, metrics=job.watch.figures.render) as health:
             assert urllib.request.urlopen(f"{health.url}/readyz").read() == b"ok\n"
             assert urllib.request.urlopen(f"{health.url}/livez").read() == b"ok\n"
             wait_until(lambda: counted(health, "joined") == len(wanted), timeout_s=60)
@@ -71,7 +72,7 @@ def test_silent_topics_still_close_their_lists_and_soon(settings_for):
     settings = settings_for(buckets=BUCKETS, wait_s=2.0, lateness_s=2.0, partitions=2, timestamps="LogAppendTime")
     net, (impressions, _) = Net(settings), events(50, seed=3)
     now_ms = int(time.time() * 1000)
-    shown = [replace(e, record=replace(e.record, shown_at_ms=now_ms), timestamp_ms=now_ms) for e in impressions]
+    shown = [replace(e, record=structs.replace(e.record, shown_at_ms=now_ms), timestamp_ms=now_ms) for e in impressions]
     wanted = lists_wanted(shown, [])
     with joining(settings):
         load(settings, shown, [])

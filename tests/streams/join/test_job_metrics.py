@@ -7,18 +7,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from exposition import parse, value
+from kafka import TopicPartition
 
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events import Acceptance
+from streams.events import Acceptance, EventReader
 from streams.join import Checkpoint, Commit, Ledger, SessionJoin
 from streams.join.job.metrics import MOST_REASONS, JoinMetrics, label_of
-from streams.join.job.partition import PartitionJoin
+from streams.join.job.owner import JoinOwner
 from streams.join.job.watch import JoinWatch
 from streams.learn.job.metrics import MOST_BUCKETS, ModelMetrics
 from streams.parameters import take_snapshot
-from streams.settings import Bucket
+from streams.settings import Bucket, LogPair
 from streams.web import text_of
 
 BUCKETS = {"a": Bucket("a", dim=2, positions=3), "p": Bucket("p", "pbm-ucb", 0, 3, examination=np.ones(3))}
@@ -40,7 +41,7 @@ def shown(name: str, bucket: str = "a", at_ms: int = AT) -> Impression:
 
 
 def test_what_became_of_every_event_is_counted():
-    join = SessionJoin(Acceptance(BUCKETS, future_ms=0), wait_ms=10_000, lateness_ms=60_000)
+    join = SessionJoin(Acceptance(BUCKETS, future_ms=0), wait_ms=10_000, lateness_ms=60_000, reader=EventReader())
     figures = JoinMetrics()
     join.add_impressions(
         logged([shown("i1"), shown("i1"), shown("i2", "p"), b"poison", shown("i3", at_ms=AT + 99_000)])
@@ -48,7 +49,7 @@ def test_what_became_of_every_event_is_counted():
     clicks = [Click("i1", "s", 2, AT), Click("i2", "s", 1, AT + 1000), Click("?", "s", 1, AT), Click("i1", "s", 9, AT)]
     join.add_clicks(logged(clicks))
     checkpoint = join.checkpoint(AT + 60_000)
-    figures.checkpoint(3, checkpoint, kept=len(join), behind=(7, 0), now_ms=AT + 60_000)
+    figures.checkpoint(3, checkpoint, kept=len(join), behind=LogPair(7, 0), now_ms=AT + 60_000)
     figures.committed(0.25, 1_000)
     text = figures.render()
     counts = {"joined": 2, "duplicate": 1, "too_late": 0, "dead": 2}
@@ -69,7 +70,7 @@ def test_what_became_of_every_event_is_counted():
     assert value(text, "glimpse_join_largest_commit_bytes") == 1_000
 
     join.add_clicks([SimpleNamespace(offset=9, timestamp=AT + 9000, key=b"s", value=encode(Click("i1", "s", 3, AT)))])
-    figures.checkpoint(3, join.checkpoint(AT + 61_000), kept=len(join), behind=(0, 0), now_ms=AT + 61_000)
+    figures.checkpoint(3, join.checkpoint(AT + 61_000), kept=len(join), behind=LogPair(0, 0), now_ms=AT + 61_000)
     assert value(figures.render(), "glimpse_join_corrections_total", partition="3") == 1
     assert value(figures.render(), "glimpse_join_delay_seconds_sum") == 120  # a correction is no new list
 
@@ -89,7 +90,7 @@ def test_a_partition_that_goes_and_comes_back_counts_nothing_twice():
     def checkpoint(used: int) -> None:
         commit = replace(Commit.beginning(), ledger=Ledger(clicks=used, used=used))
         figures.checkpoint(
-            0, Checkpoint([], [], [], commit, np.zeros(0, np.int64), 0, 0, []), kept=0, behind=(0, 0), now_ms=0
+            0, Checkpoint([], [], [], commit, np.zeros(0, np.int64), 0, 0, []), kept=0, behind=LogPair(0, 0), now_ms=0
         )
 
     checkpoint(130)
@@ -104,11 +105,15 @@ def test_a_partition_that_goes_and_comes_back_counts_nothing_twice():
 
 def test_an_idle_partition_has_its_figures_before_any_commit():
     commit = Commit.beginning()
-    join = SessionJoin(Acceptance(BUCKETS, future_ms=0), wait_ms=10_000, lateness_ms=60_000, resume=commit)
-    watch = JoinWatch({4: PartitionJoin(join, commit, now=time.monotonic)})
-    watch.opened(4, commit.ledger)
+    join = SessionJoin(
+        Acceptance(BUCKETS, future_ms=0), wait_ms=10_000, lateness_ms=60_000, resume=commit, reader=EventReader()
+    )
+    owner = JoinOwner(LogPair(TopicPartition("impressions", 4), TopicPartition("clicks", 4)), now=time.monotonic)
+    owner.open(join, commit)
+    watch = JoinWatch({4: owner})
+    watch.figures.opened(4, commit.ledger)
     watch.turned()
-    text = watch.metrics()
+    text = watch.figures.render()
     assert value(text, "glimpse_join_kept_lists", partition="4") == 0
     assert value(text, "glimpse_join_lag_offsets", partition="4", log="clicks") == 0
     assert value(text, "glimpse_join_clicks_total", partition="4", fate="dead") == 0
@@ -116,7 +121,7 @@ def test_an_idle_partition_has_its_figures_before_any_commit():
 
 
 def test_early_late_and_orphan_clicks_are_told_apart():
-    join = SessionJoin(Acceptance(BUCKETS, future_ms=1_000), wait_ms=10_000, lateness_ms=10_000)
+    join = SessionJoin(Acceptance(BUCKETS, future_ms=1_000), wait_ms=10_000, lateness_ms=10_000, reader=EventReader())
     figures = JoinMetrics()
 
     def click(offset: int, name: str, at_s: float) -> SimpleNamespace:
@@ -134,7 +139,7 @@ def test_early_late_and_orphan_clicks_are_told_apart():
     join.add_clicks([click(0, "early", 0), click(1, "early", 0.5), click(2, "nobody", 1)])
     join.add_impressions([show(0, "early", 0), show(1, "i", 2)])
     join.add_clicks([click(3, "i", 3), click(4, "i", 4)])  # the second one is a repeat
-    figures.checkpoint(0, join.checkpoint(AT + 20_000), kept=2, behind=(0, 0), now_ms=AT + 20_000)
+    figures.checkpoint(0, join.checkpoint(AT + 20_000), kept=2, behind=LogPair(0, 0), now_ms=AT + 20_000)
     text = figures.render()
     assert value(text, "glimpse_join_early_clicks_total", partition="0") == 2
     assert value(text, "glimpse_join_orphan_clicks_total", partition="0") == 0
@@ -143,10 +148,12 @@ def test_early_late_and_orphan_clicks_are_told_apart():
 
     join.add_impressions([show(2, "j", 30), show(3, "j2", 30)])
     join.add_clicks([click(5, "i", 25), click(6, "nobody", 26)])
-    figures.checkpoint(0, join.checkpoint(AT + 30_000), kept=1, behind=(0, 0), now_ms=AT + 30_000)  # "i" is forgotten
+    figures.checkpoint(
+        0, join.checkpoint(AT + 30_000), kept=1, behind=LogPair(0, 0), now_ms=AT + 30_000
+    )  # "i" is forgotten
     join.add_impressions([show(4, "k", 80), show(5, "k2", 80)])
     join.add_clicks([click(7, "k", 80), click(8, "k2", 80)])
-    figures.checkpoint(0, join.checkpoint(AT + 80_000), kept=1, behind=(0, 0), now_ms=AT + 80_000)
+    figures.checkpoint(0, join.checkpoint(AT + 80_000), kept=1, behind=LogPair(0, 0), now_ms=AT + 80_000)
     text = figures.render()
     assert value(text, "glimpse_join_clicks_total", partition="0", fate="late") == 3
     assert value(text, "glimpse_join_orphan_clicks_total", partition="0") == 2
@@ -185,7 +192,7 @@ def test_labels_hold_no_ids_and_no_numbers(reason, label):
 
 
 def test_reasons_never_become_too_many_labels():
-    figures = JoinMetrics()
+    figures = JoinMetrics(LogPair("x-impressions", "x-clicks"))
     words = [f"bad {chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(200)]
     letters = [SimpleNamespace(topic="x-clicks", reason=word) for word in words]
     figures._count_refusals(letters)

@@ -7,7 +7,7 @@ from joined import BUCKETS, events, lists_of, lists_wanted, load
 from kafka import KafkaConsumer, TopicPartition
 
 from streams.broker import create_topics
-from streams.events import Acceptance
+from streams.events import Acceptance, EventReader
 from streams.join import Commit, SessionJoin
 from streams.settings import Settings, Topics
 
@@ -43,9 +43,9 @@ class Polls:
         wait_ms = self.rng.randrange(0, HORIZON_MS)
         self.resume = Commit.decode(*self.commit.encode())[0]
         times = {"wait_ms": wait_ms, "lateness_ms": HORIZON_MS - wait_ms}
-        self.join = SessionJoin(ACCEPT, **times, resume=self.resume, known=self.known)
+        self.join = SessionJoin(ACCEPT, **times, resume=self.resume, known=self.known, reader=EventReader())
         for name, consumer in self.consumers.items():
-            consumer.seek(self.places[name], getattr(self.resume, name).place.offset)
+            consumer.seek(self.places[name], getattr(self.resume, name).restart.offset)
 
     def at(self, name):
         return self.consumers[name].position(self.places[name])

@@ -78,9 +78,9 @@ def test_from_acts_once_and_added_partitions_begin_at_their_beginning(settings, 
 
 @pytest.mark.parametrize("client", ["kafka-python", "confluent"])
 def test_added_partitions_begin_under_a_worker_once_both_topics_have_them(settings, net, monkeypatch, caplog, client):
-    for name in ("broker.kafka_consumer.METADATA_MS", "broker.confluent_consumer.METADATA_MS"):
+    for name in ("broker.kafka_consumer.METADATA_MS", "broker.confluent_broker.METADATA_MS"):
         monkeypatch.setattr(f"streams.{name}", 500)
-    monkeypatch.setattr("streams.join.job.worker.REFUSED_S", 2.0)
+    monkeypatch.setattr("streams.join.job.owner.REFUSED_S", 2.0)
     first, second = events(300, seed=1), events(300, seed=2, old_s=3_500)
     topics = Topics.of(settings)
     load(settings, *first)
@@ -88,7 +88,7 @@ def test_added_partitions_begin_under_a_worker_once_both_topics_have_them(settin
         wait_until(lambda: net.now() == lists_wanted(*first), timeout_s=60)
         operator.create_partitions({topics.impressions: 3})
         wait_until(lambda: f"only {topics.impressions} has a partition 2" in caplog.text, timeout_s=60)
-        assert sorted(job._joins) == [0, 1]
+        assert sorted(job.watch.joined) == [0, 1]
         operator.create_partitions({topics.clicks: 3})
         load(settings, *second)
         wait_until(lambda: net.now() == lists_wanted(*first) | lists_wanted(*second), timeout_s=60)

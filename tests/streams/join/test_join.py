@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from join_events import BUCKET, FUTURE, T0, WAIT, World
+from join_events import BUCKET, FUTURE, LATENESS, T0, WAIT, World
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events import MAX_RECORD_BYTES, Acceptance
+from streams.events import MAX_RECORD_BYTES, Acceptance, EventReader
 from streams.join import BadCommit, Commit, SessionJoin
 from streams.join.commit import MAX_METADATA_BYTES
 from streams.logs import LogRecord
+from streams.settings import LogPair
 
 ARRIVALS = {
     "none": ([], [0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]),
@@ -132,7 +133,7 @@ def test_silent_logs_let_go_of_their_lists():
     world.join.idle(impressions_ms=T0 + 151_001)
     checkpoint = world.checkpoint(at=200)
     assert [late.offset for late in checkpoint.late_clicks] == [1]
-    assert (checkpoint.commit.impressions.place.offset, checkpoint.commit.clicks.place.offset) == (1, 2)
+    assert (checkpoint.commit.impressions.restart.offset, checkpoint.commit.clicks.restart.offset) == (1, 2)
     assert checkpoint.commit.ledger.balanced
 
 
@@ -169,7 +170,7 @@ def test_commit_metadata_is_small_and_foreign_metadata_is_refused():
     world = World()
     for number in range(40):
         world.show(f"i{number}")
-    entries = world.checkpoint(at=1).commit.encode(("a" * 36, "b" * 36))
+    entries = world.checkpoint(at=1).commit.encode(LogPair("a" * 36, "b" * 36))
     assert max(len(metadata) for _, metadata in entries) < MAX_METADATA_BYTES / 4
     with pytest.raises(BadCommit, match="not committed by a join"):
         Commit.decode((3, ""), (4, "{}"))
@@ -181,7 +182,7 @@ def test_a_bucket_whose_correction_fits_no_record_is_refused():
     with pytest.raises(ValueError, match="lower positions or dim"):
         Acceptance({"main": replace(BUCKET, positions=50, dim=2000)}, future_ms=0)
     with pytest.raises(ValueError, match="at least one bucket"):
-        Acceptance({}, future_ms=0)
+        SessionJoin(Acceptance({}, future_ms=0), wait_ms=WAIT, lateness_ms=LATENESS, reader=EventReader())
 
 
 def test_an_id_that_could_fill_a_record_and_an_item_that_means_none_are_refused_alone():
@@ -220,7 +221,9 @@ def test_a_list_that_was_too_late_stays_so_after_the_horizon_has_grown():
     known = {}
 
     def join(resume, lateness_s):
-        return SessionJoin(accept, wait_ms=WAIT, lateness_ms=lateness_s * 1000, resume=resume, known=known)
+        return SessionJoin(
+            accept, wait_ms=WAIT, lateness_ms=lateness_s * 1000, resume=resume, known=known, reader=EventReader()
+        )
 
     def checkpoint(of, at):
         found = of.checkpoint(at)
@@ -240,13 +243,13 @@ def test_a_list_that_was_too_late_stays_so_after_the_horizon_has_grown():
     one.idle(impressions_ms=T0 + 500_000)  # so nothing shown before 380 s is in time any more
     commit = checkpoint(one, T0).commit
     two = join(commit, 1000)
-    two.add_impressions([record for record in [first] if record.offset >= commit.impressions.place.offset], 1)
+    two.add_impressions([record for record in [first] if record.offset >= commit.impressions.restart.offset], 1)
     two.add_impressions([second])
     later = checkpoint(two, T0 + 500_000)
     assert [letter.offset for letter in later.dead_letters] == [1]
     three = join(later.commit, 1000)
     for record in (first, second):
-        if record.offset >= later.commit.impressions.place.offset:
+        if record.offset >= later.commit.impressions.restart.offset:
             three.add_impressions([record])
     assert not three.rebuilding
     three.add_clicks([at(0, 501, Click("y", "s", 1, T0 + 310_000))])

@@ -1,10 +1,9 @@
 """What an impression may say beside its rows: its split, its propensities, its candidates."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from join_events import T0, World
+from msgspec.structs import replace
 
 from schemas.codec import encode
 from schemas.known import PLAIN, SCHEMAS, writer_of

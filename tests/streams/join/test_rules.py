@@ -5,14 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from join_events import BUCKET, FUTURE, LATENESS, T0, WAIT
+from msgspec import structs
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
-from streams.events import Acceptance
+from streams.events import Acceptance, EventReader
 from streams.join import BadCommit, Checkpoint, Commit, JoinRules, SessionJoin
 from streams.join.commit import MAX_METADATA_BYTES
 from streams.join.rules import MOST_ERAS
 from streams.logs import LogRecord
+from streams.settings import LogPair
 
 OTHER = replace(BUCKET, name="other")
 Logs = dict[str, list[LogRecord]]
@@ -28,7 +30,7 @@ def logs_of(shown: list[Impression], clicks: list[Click]) -> Logs:
 
 def impression(name: str, at: int = 0, bucket: str = "main", **changes) -> Impression:
     items, contexts = np.arange(6, dtype="<i8").tobytes(), np.zeros(12, "<f4").tobytes()
-    return replace(Impression(name, "s", bucket, "u", T0 + at, items, contexts, 6), **changes)
+    return structs.replace(Impression(name, "s", bucket, "u", T0 + at, items, contexts, 6), **changes)
 
 
 def resumed(found: Checkpoint, logs: Logs, buckets, *, known=None, future_ms=FUTURE) -> SessionJoin:
@@ -36,16 +38,16 @@ def resumed(found: Checkpoint, logs: Logs, buckets, *, known=None, future_ms=FUT
     commit, _ = Commit.decode(*found.commit.encode())
     rules = {one.hash: one.rules for one in found.rules} | (known or {})
     accept = Acceptance(buckets, future_ms=future_ms)
-    join = SessionJoin(accept, wait_ms=WAIT, lateness_ms=LATENESS, resume=commit, known=rules)
+    join = SessionJoin(accept, wait_ms=WAIT, lateness_ms=LATENESS, resume=commit, known=rules, reader=EventReader())
     for name, part in (("impressions", commit.impressions), ("clicks", commit.clicks)):
-        again = [record for record in logs[name] if part.place.offset <= record.offset < part.processed]
+        again = [record for record in logs[name] if part.restart.offset <= record.offset < part.processed]
         getattr(join, f"add_{name}")(again, part.processed)
     assert not join.rebuilding
     return join
 
 
 def first_checkpoint(logs: Logs, buckets, at_s: float) -> Checkpoint:
-    join = SessionJoin(Acceptance(buckets, future_ms=FUTURE), wait_ms=WAIT, lateness_ms=LATENESS)
+    join = SessionJoin(Acceptance(buckets, future_ms=FUTURE), wait_ms=WAIT, lateness_ms=LATENESS, reader=EventReader())
     join.add_impressions(logs["impressions"])
     join.add_clicks(logs["clicks"])
     return join.checkpoint(T0 + round(1000 * at_s))
@@ -143,7 +145,7 @@ def test_a_commit_stays_small_with_a_hundred_buckets_and_names_a_bounded_number_
         known |= {one.hash: one.rules for one in found.rules}
         future_ms += 1
         found = resumed(found, logs, buckets, known=known, future_ms=future_ms).checkpoint(T0 + 1_000)
-    entries = found.commit.encode(("x" * 36, "y" * 36))
+    entries = found.commit.encode(LogPair("x" * 36, "y" * 36))
     assert max(len(metadata) for _, metadata in entries) < MAX_METADATA_BYTES
     with pytest.raises(BadCommit, match="go back to the last ones"):
         resumed(found, logs, buckets, known=known, future_ms=future_ms + 1)

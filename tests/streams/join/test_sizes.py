@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from join_events import BUCKET, T0, World
+from msgspec import structs
 
 from schemas.codec import encode
 from schemas.records import Click, Impression
@@ -21,7 +22,7 @@ MEGABYTE = 1_000_000
 
 def shown(name: str, at: int = 0, **changes) -> Impression:
     items, contexts = np.arange(6, dtype="<i8").tobytes(), np.zeros(12, "<f4").tobytes()
-    return replace(Impression(name, "s", "main", "u", T0 + at, items, contexts, 6), **changes)
+    return structs.replace(Impression(name, "s", "main", "u", T0 + at, items, contexts, 6), **changes)
 
 
 LARGE = {
@@ -36,11 +37,14 @@ LARGE = {
 
 @pytest.mark.parametrize("log, key, value", LARGE.values(), ids=LARGE)
 def test_an_event_beyond_its_limit_is_refused_before_it_is_decoded(log, key, value):
-    world = World()
-    getattr(world.join, f"add_{log}")([LogRecord(7, T0, key, value)])
-    started = time.process_time()
-    [letter] = world.checkpoint(at=1).dead_letters
-    assert time.process_time() - started < 0.1
+    took = []
+    for _ in range(3):
+        world = World()
+        getattr(world.join, f"add_{log}")([LogRecord(7, T0, key, value)])
+        started = time.thread_time()
+        [letter] = world.checkpoint(at=1).dead_letters
+        took.append(time.thread_time() - started)
+    assert min(took) < 0.1
     assert letter.offset == 7
     assert letter.reason.startswith(f"an event of {len(key) + len(value)} bytes; at most {MOST}, the key included")
     assert len(encode(letter)) < MOST + 60_000
@@ -83,7 +87,7 @@ def restarted(world: World, commit: Commit) -> World:
     again = World(resume=commit, known=world.known)
     again.written, again.offsets = world.written, world.offsets
     for name, part in (("impressions", commit.impressions), ("clicks", commit.clicks)):
-        records = [one for offset, one in world.written[name].items() if offset >= part.place.offset]
+        records = [one for offset, one in world.written[name].items() if offset >= part.restart.offset]
         getattr(again.join, f"add_{name}")(records, part.processed)
     return again
 
@@ -117,18 +121,21 @@ def test_bad_clicks_that_one_list_releases_share_the_bytes_of_many_checkpoints(r
 
 
 def test_a_repeat_costs_the_same_however_many_lists_have_been():
-    def cost(lists: int) -> float:
+    def once(lists: int) -> float:
         world = World()
         records = [LogRecord(n, T0, b"s", encode(shown(f"{n}"))) for n in range(lists)]
         world.join.add_impressions(records)
         world.join.idle(impressions_ms=T0 + 200_000, clicks_ms=T0 + 200_000)
         world.checkpoint(at=300)
         again = [LogRecord(lists + n, T0 + 200_000, b"s", encode(shown("r", 200_000))) for n in range(500)]
-        started = time.process_time()
+        started = time.thread_time()
         for record in again:
             world.join.add_impressions([record])
         assert world.join.ledger.duplicates == 499
-        return time.process_time() - started
+        return time.thread_time() - started
+
+    def cost(lists: int) -> float:
+        return min(once(lists) for _ in range(3))
 
     cost(10)
     assert cost(20_000) < 2 * cost(10) + 0.02

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.join import Commit
-from streams.join.log_part import LogPart
-from streams.join.log_part import LogPosition as LogPlace
-from streams.lag.clocks import Clocks
+from streams.join.commit import LogPart
+from streams.join.commit import LogPosition as LogPlace
 from streams.lag.commit_records import (
     Committed,
     CommittedPosition,
@@ -19,6 +18,8 @@ from streams.lag.commit_records import (
     group_partition_of,
     position_of,
 )
+from streams.lag.job.commit_history import Clocks
+from streams.settings import LogPair
 
 
 def text(value: str) -> bytes:
@@ -71,7 +72,7 @@ def test_hostile_bytes_are_no_commit_and_no_crash(data, version):
 
 def test_the_joins_notes_tell_where_it_is():
     part = LogPart(LogPlace(3, 5000, 0), 9, 0, [])
-    (offset, metadata), _ = Commit(part, LogPart.beginning(0)).encode(("id", ""))
+    (offset, metadata), _ = Commit(part, LogPart.beginning(0)).encode(LogPair("id", ""))
     assert position_of(Committed(offset, metadata), join=True) == CommittedPosition(9, "id", 5000)
     assert position_of(Committed(offset, metadata), join=False) == CommittedPosition(3)
 

@@ -13,6 +13,7 @@ from dataclasses import astuple
 import pytest
 from by_hand import SHORT, commit, denied, lag_of, write
 from kafka.admin import ACLOperation, ResourceType
+from paused import paused
 
 from streams.broker import admin
 from streams.lag import Window
@@ -33,8 +34,8 @@ def test_refused_reading_is_one_line_or_worked_around(settings_for, reader_of, s
     with denied(settings, ResourceType.TOPIC, "__consumer_offsets", ACLOperation.READ):
         window = Window(span_s=3.0, commits=4)
         reader = reader_of(settings, group, window=window)
-        found = lag_of(reader, group, topic)
-        assert (found.lag, found.verdict) == (2, Verdict.OK)
+        partition = lag_of(reader, group, topic)
+        assert (partition.lag, partition.verdict) == (2, Verdict.OK)
         assert not reader.settled
         time.sleep(window.span_s + 0.2)
         report = reader.read()
@@ -64,11 +65,11 @@ def test_an_open_transaction_of_a_hidden_owner_has_the_age_of_its_first_record(s
         settings, topic, [b"x"] * 2, timestamps=[begun_ms, begun_ms + 5000], transaction=group + "w", end="open"
     )
     with denied(settings, ResourceType.TRANSACTIONAL_ID, group + "w", ACLOperation.DESCRIBE):
-        found = lag_of(reader_of(settings, group), group, topic)
+        partition = lag_of(reader_of(settings, group), group, topic)
     producer.abort_transaction()
     producer.close(5)
-    assert (found.transaction.writer, found.transaction.offsets) == ("", 2)
-    assert found.transaction.age_s == pytest.approx(time.time() - begun_ms / 1000, abs=3)
+    assert (partition.transaction.writer, partition.transaction.offsets) == ("", 2)
+    assert partition.transaction.age_s == pytest.approx(time.time() - begun_ms / 1000, abs=3)
 
 
 def test_the_command_says_in_one_line_that_nobody_answers(settings_for, strict_broker, tmp_path):
@@ -87,19 +88,18 @@ def test_the_command_says_in_one_line_that_nobody_answers(settings_for, strict_b
 
     with LagReader(settings, window=SHORT) as reader:
         reader.read()
-        strict_broker.pause()
-        asking = subprocess.Popen(glimpse, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            with pytest.raises(LagError, match=r"^Kafka at 127.0.0.1:\d+ does not answer: [^\n]*$"):
-                reader.read()
-            out, err = asking.communicate(timeout=120)
-        finally:
-            asking.kill()
-            strict_broker.resume()
+        with paused(strict_broker):
+            asking = subprocess.Popen(glimpse, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                with pytest.raises(LagError, match=r"^Kafka at 127.0.0.1:\d+ does not answer: [^\n]*$"):
+                    reader.read()
+                out, err = asking.communicate(timeout=120)
+            finally:
+                asking.kill()
         assert (asking.returncode, out) == (2, "")
         assert err.startswith(f"glimpse lag: Kafka at {settings.kafka} does not answer: ")
         assert err.count("\n") == 1
-        again = next(one for one in looks(reader, every_s=0.5, rounds=30) if not isinstance(one, LagError))
+        again = next(look for look in looks(reader, every_s=0.5, rounds=30) if not isinstance(look, LagError))
         assert again.groups[0].lag == 2  # it recovers by itself
 
 
@@ -157,14 +157,14 @@ def test_the_first_look_at_a_new_broker_and_at_a_partition_without_a_leader(sett
         with LagReader(settings, window=SHORT) as reader:
             reader.read()
             second.kill()
-            found = next(one for one in looks(reader, every_s=0.5, rounds=40) if not isinstance(one, LagError))
-            while "no leader" not in found.groups[0].reason:
-                assert time.monotonic() < give_up_at + 20, found
+            report = next(look for look in looks(reader, every_s=0.5, rounds=40) if not isinstance(look, LagError))
+            while "no leader" not in report.groups[0].reason:
+                assert time.monotonic() < give_up_at + 20, report
                 time.sleep(0.5)
-                found = reader.read()
-        assert found.groups[0].verdict is Verdict.STOP
-        assert found.groups[0].reason.startswith(f"{names.impressions}[1] has no leader")
-        assert [one.lag for one in found.groups[0].partitions] == [5, 0, 0, 0]
+                report = reader.read()
+        assert report.groups[0].verdict is Verdict.STOP
+        assert report.groups[0].reason.startswith(f"{names.impressions}[1] has no leader")
+        assert [partition.lag for partition in report.groups[0].partitions] == [5, 0, 0, 0]
     finally:
         second.kill()
 

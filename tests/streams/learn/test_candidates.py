@@ -7,13 +7,13 @@ import pytest
 from kafka import TopicPartition
 from memory_broker import MemoryBroker
 from memory_cluster import MemoryCluster
+from owned import catch_up, feed, owner_of
 from sample_batches import pack
 
 from learner import Samples
 from schemas.codec import encode
 from streams.learn import samples_of
 from streams.learn.job import owner as owners
-from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.store import Store
 from streams.parameters import ROLLOUT, rollout_of
 from streams.settings import Bucket, Settings, Topics
@@ -43,31 +43,32 @@ def batches(count):
 def not_taken_up(owner):
     """What was rolled out since a partition was restored, after as many looks as this broker's answers may need."""
     for _ in range(30):
-        found = owner.store.rolled_out()
-    return owner.not_taken_up(found)
+        rollouts = owner.store.rolled_out()
+    owner.take_up(rollouts)
+    return owner.outdated
 
 
 def test_a_candidate_in_pieces_outlives_its_worker_and_is_gone_once_it_serves(cluster, monkeypatch):
     monkeypatch.setattr(owners, "CATCH_UP_POLLS", 1)
     log, parameters = cluster.log(SAMPLES), cluster.log(PARAMETERS)
-    first = PartitionOwner(Store(SETTINGS, broker=MemoryBroker(cluster, "a")), 0)
+    first = owner_of(Store(SETTINGS, broker=MemoryBroker(cluster, "a")))
     first.restore()
     for batch in batches(60):
         log.append(0, b"main", encode(batch))
-    first.learn(log.read(0, 100)[0])
+    feed(first, log.read(0, 100)[0])
     other = Bucket("main", "c2ucb", DIM, 2, ridge=3.0, epoch=2)
     rollout = encode(rollout_of(other, BUCKET, now_ms=0))
     parameters.append(0, f"{ROLLOUT}main".encode(), rollout)
-    assert not_taken_up(first) == ["main"]
+    assert not_taken_up(first) == "a rollout of main"
     seen = []
     for name in map(str, range(61)):  # each takes over from the one before, does one round, and is killed
-        owner = PartitionOwner(Store(SETTINGS, broker=MemoryBroker(cluster, name)), 0)
+        owner = owner_of(Store(SETTINGS, broker=MemoryBroker(cluster, name)))
         owner.restore()
-        assert not_taken_up(owner) == []
+        assert not_taken_up(owner) == ""
         seen.append(owner.learner.behind_from)
         if not owner.behind:
             break
-        owner.catch_up()
+        catch_up(owner)
         parameters.compact()
     assert seen[-1] is None
     assert len(set(seen)) > 3, "several rounds, each from where the last one was"

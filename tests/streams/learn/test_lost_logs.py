@@ -1,17 +1,17 @@
 """Samples and parameters that are not what was learned: their end or their beginning gone, or made anew."""
 
-import asyncio
 from random import Random
 
 import pytest
 from kafka import TopicPartition
 from memory_broker import MemoryBroker
 from memory_cluster import MemoryCluster
+from owned import feed, nobody_reads, one_by_one
 from sample_batches import make_batch
 
 from schemas.codec import encode
 from streams.broker import partition_of
-from streams.learn.job.rounds import Delivered, Learning
+from streams.learn.job.worker import LearnJob
 from streams.parameters import ROLLOUT, rollout_of
 from streams.settings import Bucket, Settings, Topics
 
@@ -57,24 +57,22 @@ class World:
         return model.sha256()
 
     def worker(self, settings):
-        async def seek(partition, offset):
-            return 1
+        job = LearnJob(settings, seek=nobody_reads, broker=MemoryBroker(self.cluster, "worker"), run=one_by_one)
+        job.assign(range(self.partitions))
+        return job
 
-        learning = Learning(settings, seek=seek, broker=MemoryBroker(self.cluster, "worker"))
-        learning.assign(range(self.partitions))
-        return learning
-
-    async def turns(self, learning, count):
+    def turns(self, job, count):
         for _ in range(count):
-            await learning.tend()
-            await learning.take_up()
-            await learning.catch_up()
-            for number, next_offset in learning.offsets().items():
-                batch, follows = [], next_offset
-                for record in self.log(number).read(next_offset, 100)[0]:
-                    batch.append(Delivered(number, 1, follows, record))
-                    follows = record.offset + 1
-                await learning.take(batch)
+            job.maintain()
+            for number, owner in job.owners.items():
+                records = [] if owner.position is None else self.log(number).read(owner.position, 100)[0]
+                if records:
+                    feed(owner, records)
+
+
+def stop(job):
+    for owner in job.owners.values():
+        owner.close()
 
 
 @pytest.mark.parametrize("more", [0, 2])
@@ -82,56 +80,49 @@ def test_a_partition_whose_end_is_lost_is_refused_alone_and_a_new_epoch_is_the_w
     """Also when it was written on before anybody looked."""
     world = World(2)
 
-    async def play():
-        for name in (A, B):
-            world.write(name, 10)
-        first = world.worker(settings_of(A, B))
-        await world.turns(first, 3)
-        world.lose_end(0, 6)
-        world.write(A, more)
-        world.write(B, 3)
-        first.read_again(0)
-        await asyncio.sleep(0.1)
-        await world.turns(first, 3)
-        assert f"ends at {6 + more}, but was learned to 10" in first.places[0].trouble
-        assert not first.places[0].ready
-        assert first.newest[B].sha256 == world.sha256(first.settings.buckets[B])  # which the others learn on without
-        await first.stop()
-        raised = settings_of(A, B, **{A: {"epoch": 2}})
-        second = world.worker(raised)
-        world.write(A, 2)
-        await world.turns(second, 30)
-        assert second.newest[A].version == (2, 8 + more)
-        assert second.newest[A].sha256 == world.sha256(raised.buckets[A])
-        await second.stop()
-
-    asyncio.run(play())
+    for name in (A, B):
+        world.write(name, 10)
+    first = world.worker(settings_of(A, B))
+    world.turns(first, 3)
+    world.lose_end(0, 6)
+    world.write(A, more)
+    world.write(B, 3)
+    first.owners[0].lost("the log does not have its next record any more")
+    world.turns(first, 3)
+    assert f"ends at {6 + more}, but was learned to 10" in first.owners[0].refused
+    assert not first.owners[0].ready
+    assert first.newest[B].sha256 == world.sha256(first.settings.buckets[B])  # which the others learn on without
+    stop(first)
+    raised = settings_of(A, B, **{A: {"epoch": 2}})
+    second = world.worker(raised)
+    world.write(A, 2)
+    world.turns(second, 30)
+    assert second.newest[A].version == (2, 8 + more)
+    assert second.newest[A].sha256 == world.sha256(raised.buckets[A])
+    stop(second)
 
 
 def test_what_a_bucket_missed_and_the_log_has_lost_stops_nobody():
     """A bucket was out of the settings for so long that the log begins after its stamp."""
     world = World(1)
 
-    async def play():
-        for name in NAMES:
-            world.write(name, 5)
-        for settings in (settings_of(A, B), settings_of(A)):
-            learning = world.worker(settings)
-            await world.turns(learning, 3)
-            await learning.stop()
-            world.write(A, 5)
-        world.write(B, 2)
-        world.log(0).cut(12)
+    for name in NAMES:
+        world.write(name, 5)
+    for settings in (settings_of(A, B), settings_of(A)):
+        job = world.worker(settings)
+        world.turns(job, 3)
+        stop(job)
         world.write(A, 5)
-        back = world.worker(settings_of(A, B))
-        await world.turns(back, 20)
-        assert back.offsets() == {0: world.log(0).end}
-        assert not back.places[0].owner.behind
-        assert back.newest[A].sha256 == world.sha256(back.settings.buckets[A])
-        assert back.newest[B].sha256 == world.sha256(back.settings.buckets[B])
-        await back.stop()
-
-    asyncio.run(play())
+    world.write(B, 2)
+    world.log(0).cut(12)
+    world.write(A, 5)
+    back = world.worker(settings_of(A, B))
+    world.turns(back, 20)
+    assert back.owners[0].position == world.log(0).end
+    assert not back.owners[0].behind
+    assert back.newest[A].sha256 == world.sha256(back.settings.buckets[A])
+    assert back.newest[B].sha256 == world.sha256(back.settings.buckets[B])
+    stop(back)
 
 
 @pytest.mark.parametrize("longer", [False, True])
@@ -140,26 +131,23 @@ def test_parameters_made_anew_under_a_worker_are_looked_for_and_written_whole(lo
     world = World(1)
     settings = settings_of(A, B)
 
-    async def play():
-        for name in NAMES:
-            world.write(name, 5)
-        learning = world.worker(settings)
-        await world.turns(learning, 5)
-        rollout = rollout_of(Bucket(A, "c2ucb", 3, 4, ridge=3.0, epoch=2), settings.buckets[A], now_ms=0)
-        world.log(0, TOPICS.parameters).append(0, f"{ROLLOUT}{A}".encode(), encode(rollout))
-        await world.turns(learning, 40)
-        assert learning.newest[A].version == (2, 10)
-        world.cluster.add_topic(TOPICS.parameters, 1)
-        for _ in range(100 if longer else 0):
-            world.log(0, TOPICS.parameters).append(0, b"other", b"other")
-        world.write(A, 2)
-        await world.turns(learning, 40)
-        await learning.stop()
-        found = world.worker(settings).store.read()
-        assert {name: found.snapshots[name].sha256 for name in NAMES} == {
-            name: world.sha256(settings.buckets[name]) for name in NAMES
-        }
-        assert found.progress[0].next_offset == world.log(0).end
-        assert learning.restored < 10
-
-    asyncio.run(play())
+    for name in NAMES:
+        world.write(name, 5)
+    job = world.worker(settings)
+    world.turns(job, 5)
+    rollout = rollout_of(Bucket(A, "c2ucb", 3, 4, ridge=3.0, epoch=2), settings.buckets[A], now_ms=0)
+    world.log(0, TOPICS.parameters).append(0, f"{ROLLOUT}{A}".encode(), encode(rollout))
+    world.turns(job, 40)
+    assert job.newest[A].version == (2, 10)
+    world.cluster.add_topic(TOPICS.parameters, 1)
+    for _ in range(100 if longer else 0):
+        world.log(0, TOPICS.parameters).append(0, b"other", b"other")
+    world.write(A, 2)
+    world.turns(job, 40)
+    stop(job)
+    found = world.worker(settings).store.read()
+    assert {name: found.snapshots[name].sha256 for name in NAMES} == {
+        name: world.sha256(settings.buckets[name]) for name in NAMES
+    }
+    assert found.progress[0].next_offset == world.log(0).end
+    assert job.watch.totals["restored"] < 10

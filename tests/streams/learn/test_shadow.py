@@ -4,6 +4,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from owned import feed, owner_of
 from published import after
 from replay_runs import SETTINGS, play
 from sample_batches import SampleWriter, all_algorithms, make_batch
@@ -11,7 +12,6 @@ from sample_batches import SampleWriter, all_algorithms, make_batch
 from schemas.codec import encode
 from streams.broker import partition_of
 from streams.learn import Durable, PartitionLearner, SamplesPartition
-from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.store import Store
 from streams.logs import Archive, ArchiveSource, LogRecord
 from streams.logs.job import KafkaSource
@@ -113,7 +113,7 @@ def test_on_kafka_the_owner_of_the_hosts_partition_learns_and_publishes_the_shad
     for _ in range(3):
         writer.write()
     home = partition_of("ubm", 4)
-    first, second = (PartitionOwner(Store(settings), home) for _ in range(2))
+    first, second = (owner_of(Store(settings), home) for _ in range(2))
     assert "shadow" in first.restore().states
     with closing(KafkaSource(settings)) as source:
         records = [
@@ -121,12 +121,12 @@ def test_on_kafka_the_owner_of_the_hosts_partition_learns_and_publishes_the_shad
             for block in source.read("samples", home, *source.bounds("samples", home))
             for record in block.records()
         ]
-        first.learn(records)
+        feed(first, records)
         found = live_snapshots(source)
     assert found["shadow"].sha256 == of_host([record for record in records if record.key == b"ubm"], SHADOW)
     assert found["shadow"].samples_partition == home
     assert found["ubm"].sha256 == writer.hashes()["ubm"]
     assert second.restore().states["shadow"].model.sha256() == found["shadow"].sha256
     for owner in (first, second):
-        owner.drop()
+        owner.close()
     writer.close()

@@ -10,7 +10,7 @@ from schemas.codec import decode, encode
 from schemas.records import SampleBatch
 from streams.broker import partition_of
 from streams.ledger.job import audit
-from streams.ledger.lists import take_back
+from streams.ledger.unlearning import take_back
 from streams.logs import Archive, LogRecord
 from streams.logs.job import open_source
 

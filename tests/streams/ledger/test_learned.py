@@ -9,7 +9,7 @@ from sample_batches import all_algorithms, make_batch
 from schemas.codec import encode
 from schemas.records import SampleBatch
 from streams.learn import PartitionLearner, SamplesPartition
-from streams.ledger.learned import Learned, SamplesLog
+from streams.ledger.balance import Learned, SamplesLog
 from streams.logs import LogRecord
 
 BUCKETS = {name: bucket for name, bucket in all_algorithms().items() if name in ("ubm", "cm")}

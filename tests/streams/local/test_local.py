@@ -2,17 +2,18 @@
 
 import shlex
 import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from paused import paused
 
 from streams.local.kafka import LocalKafka, jars
-from streams.local.redis import LocalRedis
-from streams.local.server import LocalServerError, command_line, free_port, running_pid
-from streams.local.up import Addresses, servers, start_servers, stop_servers
+from streams.local.server import LocalRedis, LocalServerError, command_line, ended, free_port, listening, running_pid
+from streams.local.up import exports, servers, start_servers, stop_servers
 from streams.settings import SettingsError, Topics, load
 
 
@@ -51,13 +52,12 @@ def test_a_broker_keeps_its_port_and_what_it_acknowledged(new_broker, settings_f
 
 def test_a_paused_server_is_silent_and_then_goes_on(new_redis):
     server = new_redis()
-    client = redis.Redis.from_url(server.url, socket_timeout=0.3, retry=None)
-    client.set("a", 1)
-    server.pause()
-    with pytest.raises(redis.TimeoutError):
+    patient = redis.Redis.from_url(server.url, socket_timeout=60)
+    patient.set("a", 1)
+    client = redis.Redis.from_url(server.url, socket_timeout=0.3, socket_connect_timeout=60, retry=None)
+    with paused(server), pytest.raises(redis.TimeoutError):
         client.get("a")
-    server.resume()
-    assert redis.Redis.from_url(server.url, socket_timeout=5).get("a") == b"1"
+    assert patient.get("a") == b"1"
 
 
 def test_another_handle_finds_and_stops_the_server(new_redis):
@@ -65,7 +65,29 @@ def test_another_handle_finds_and_stops_the_server(new_redis):
     other = LocalRedis(server.folder, port=server.port)
     assert other.pid == server.pid
     other.stop()
-    assert (other.pid, server.pid) == (None, None)
+    assert (other.pid, server.pid, listening(server.port)) == (None, None, False)
+
+
+MANY_THREADS = """
+import threading, time
+memory = bytearray(50_000_000)
+memory[::4096] = b"x" * len(memory[::4096])  # to give back takes a while
+for _ in range(60):
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_process_has_ended_when_its_last_thread_has():
+    for _ in range(10):
+        process = subprocess.Popen([sys.executable, "-c", MANY_THREADS], stdout=subprocess.PIPE)
+        with process:
+            assert process.stdout.readline() == b"ready\n"
+            process.kill()
+            while not ended(process.pid):
+                pass
+            assert process.poll() is not None
 
 
 def test_a_stranger_with_our_process_id_is_left_alone(tmp_path):
@@ -171,15 +193,15 @@ def test_up_twice_and_down(programs, tmp_path, monkeypatch):
     try:
         first = start_servers(folder, environ={}, say=said.append)
         pids = [server.pid for server in servers(folder)]
-        assert redis.Redis.from_url(first.redis).ping()
+        assert redis.Redis.from_url(first["redis"]).ping()
         # a shell that has been told the addresses asks again
-        told = {"GLIMPSE_KAFKA": first.kafka, "GLIMPSE_REDIS": first.redis}
+        told = {"GLIMPSE_KAFKA": first["kafka"], "GLIMPSE_REDIS": first["redis"]}
         assert start_servers(folder, environ=told, say=said.append) == first
         assert [server.pid for server in servers(folder)] == pids
         assert said[-1] == f"redis: runs already on port {servers(folder)[1].port}"
         monkeypatch.chdir(tmp_path)
         folder.with_name(".glimpse").symlink_to(folder)  # as if it had been started in .glimpse of this folder
-        assert (load(environ={}).kafka, load(environ={}).redis) == (first.kafka, first.redis)
+        assert (load(environ={}).kafka, load(environ={}).redis) == (first["kafka"], first["redis"])
     finally:
         stop_servers(folder, delete=False, say=said.append)
     assert said[-2:] == ["kafka: stopped", "redis: stopped"]
@@ -200,8 +222,8 @@ def test_two_ups_at_the_same_moment_have_servers_of_their_own(programs, tmp_path
     try:
         with ThreadPoolExecutor(2) as pool:
             one, other = pool.map(up, folders)
-        assert one.kafka != other.kafka
-        assert one.redis != other.redis
+        assert one["kafka"] != other["kafka"]
+        assert one["redis"] != other["redis"]
         assert all(server.pid is not None for folder in folders for server in servers(folder))
     finally:
         for folder in folders:
@@ -213,7 +235,7 @@ def test_what_up_started_has_its_keys_again_after_down(programs, tmp_path, kafka
     told = {"GLIMPSE_KAFKA": kafka}  # so that only Redis is started
     try:
         for wanted in (None, b"1"):
-            client = redis.Redis.from_url(start_servers(tmp_path, environ=told, say=str).redis)
+            client = redis.Redis.from_url(start_servers(tmp_path, environ=told, say=str)["redis"])
             assert client.get("a") == wanted
             client.set("a", 1)
             client.close()
@@ -256,14 +278,15 @@ def test_up_prints_no_address_that_a_shell_must_not_see(tmp_path, environ):
 
 def test_exports_are_quoted():
     assert (
-        shlex.split(Addresses("$(touch owned)", "a b").exports().splitlines()[0])[1] == "GLIMPSE_KAFKA=$(touch owned)"
+        shlex.split(exports({"kafka": "$(touch owned)", "redis": "a b"}).splitlines()[0])[1]
+        == "GLIMPSE_KAFKA=$(touch owned)"
     )
 
 
 def test_up_uses_the_servers_it_is_told(tmp_path, kafka, redis_url):
     said = []
     found = start_servers(tmp_path / "s", environ={"GLIMPSE_KAFKA": kafka, "GLIMPSE_REDIS": redis_url}, say=said.append)
-    assert found.exports() == f"export GLIMPSE_KAFKA={kafka}\nexport GLIMPSE_REDIS={redis_url}"
+    assert exports(found) == f"export GLIMPSE_KAFKA={kafka}\nexport GLIMPSE_REDIS={redis_url}"
     assert [server.pid for server in servers(tmp_path / "s")] == [None, None]
     assert said[0] == f"kafka: {kafka} is used, as GLIMPSE_KAFKA says"
 

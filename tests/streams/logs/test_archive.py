@@ -15,8 +15,7 @@ from streams.logs import Archive, ArchivedLog, ArchiveError, LogBlock, LogRecord
 from streams.logs import archive as archive_module
 from streams.logs.archive import ArchiveCorrupt
 from streams.logs.block import SCHEMA
-from streams.logs.compression import CODECS, MAX_BLOCK_BYTES, CodecError, codec_named, default_codec
-from streams.logs.segment import Segment
+from streams.logs.segment import CODECS, MAX_BLOCK_BYTES, CodecError, Segment, codec_named, default_codec
 
 
 def records(start: int, count: int) -> list[LogRecord]:
@@ -205,7 +204,7 @@ WRITER = """
 import sys
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock
-from streams.logs.record import LogRecord
+from streams.logs.block import LogRecord
 writer = LogWriter(Archive(sys.argv[1]).log("clicks", 1))
 print("ready", flush=True)
 while True:
@@ -235,7 +234,7 @@ import resource, sys
 from streams.logs import archive
 from streams.logs.archive import Archive, LogWriter
 from streams.logs.block import LogBlock
-from streams.logs.record import LogRecord
+from streams.logs.block import LogRecord
 
 def append(writer):
     start = writer.next_offset

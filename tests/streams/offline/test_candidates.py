@@ -11,7 +11,7 @@ from learner import C2Ucb, Samples, UbmLinUcb
 from learner.simulate import World, browsing_table
 from schemas.codec import encode
 from streams.commands.main import cli
-from streams.offline.judge_view import EvaluationRequest, evaluate_policy
+from streams.offline.judge_view import evaluate_policy
 from streams.offline.logs import LogError, read_logs
 from streams.parameters import DirectoryParameters, take_snapshot
 from streams.settings import Bucket, write_examination
@@ -102,7 +102,7 @@ FEEDS = {"vectors of items": (0.0, "own", "ubm-ips"), "vectors that tell of user
 @pytest.mark.parametrize("personal, bucket, usual", FEEDS.values(), ids=FEEDS)
 def test_the_estimate_holds_what_was_really_earned(policies, feeds, personal, bucket, usual):
     path, logged = feeds[personal]
-    report = evaluate_policy(EvaluationRequest(read_logs(path), policies, bucket=bucket, table=policies / "table.json"))
+    report = evaluate_policy(read_logs(path), policies, bucket=bucket, examination=policies / "table.json")
     [verdict] = report.verdicts
     assert verdict.estimator == usual
     assert report.assumes == ""
@@ -114,15 +114,14 @@ def test_the_estimate_holds_what_was_really_earned(policies, feeds, personal, bu
 
 def test_without_candidates_it_says_what_it_assumes_and_is_too_high(policies, tmp_path):
     path, _ = write_feed(tmp_path / "bare.jsonl", 0.0, candidates=False)
-    request = EvaluationRequest(read_logs(path), policies, bucket="own", table=policies / "table.json")
-    report = evaluate_policy(request)
+    report = evaluate_policy(read_logs(path), policies, bucket="own", examination=policies / "table.json")
     assert "does not say what each list was chosen from (candidate_items): taken are all items" in report.assumes
     assert report.verdicts[0].estimates[0].value > 1.05 * earned(0.0), "the best of all items in each list"
 
 
 def test_what_was_never_logged_twice_is_not_weighed(policies, feeds):
     path, _ = feeds[0.7]
-    options = ["--policy", str(policies), "--bucket", "personal", "--table", str(policies / "table.json")]
+    options = ["--policy", str(policies), "--bucket", "personal", "--examination", str(policies / "table.json")]
     asked = [word for name in ("ubm-ips", "ubm-dr", "ubm-linear") for word in ("--estimator", name)]
     done = CliRunner().invoke(cli, ["evaluate", str(path), *options, *asked, "--json"])
     assert done.exit_code == 0, done.exception
@@ -165,15 +164,15 @@ def test_logged_chances_are_those_of_a_choice_among_the_candidates(policies, tmp
             line |= {"contexts": contexts[row, order[row]].tolist(), "candidate_items": items[row].tolist()}
             line |= {"candidate_contexts": contexts[row].tolist(), "propensities": [1 / (among - k) for k in range(K)]}
             file.write(json.dumps(line) + "\n")
-    request = EvaluationRequest(
+    report = evaluate_policy(
         read_logs(path),
         policies,
         ("cascade-ips", "ubm-linear"),
         bucket="personal",
         size=1,
-        table=policies / "table.json",
+        examination=policies / "table.json",
     )
-    weighed, modelled = (verdict.estimates[0] for verdict in evaluate_policy(request).verdicts)
+    weighed, modelled = (verdict.estimates[0] for verdict in report.verdicts)
     best = picked(contexts, np.argmax(contexts @ learned(0.7, "ubm").theta, axis=1)[:, None])
     truth = float((TABLE[0, 0] * world.users.attractiveness(best)).mean())
     assert weighed.propensities == "from the log"

@@ -13,10 +13,9 @@ from learner import Samples
 from learner.simulate import Users, browsing_table
 from schemas.codec import encode
 from streams.commands.main import cli
+from streams.offline.judge import ESTIMATORS
 from streams.offline.judge_view import (
     EvaluateError,
-    EvaluationRequest,
-    chosen_estimators,
     evaluate_policy,
     evaluation_json,
     show_evaluation,
@@ -95,8 +94,8 @@ def test_all_estimators_hold_the_truth(files):
         },
     )
     for path in (log, with_chances):
-        report = evaluate_policy(EvaluationRequest(read_logs(path), snapshots, chosen_estimators(["all"]), table=table))
-        assert [verdict.estimator for verdict in report.verdicts] == list(chosen_estimators(["all"]))
+        report = evaluate_policy(read_logs(path), snapshots, ["all"], examination=table)
+        assert [verdict.estimator for verdict in report.verdicts] == list(ESTIMATORS)
         for verdict in report.verdicts:
             for found in verdict.estimates:
                 off = abs(found.value - truth(f"ctr_{found.metric}"))
@@ -122,8 +121,7 @@ def test_vectors_that_tell_of_users_make_each_list_a_context(files, tmp_path):
             "propensities": [1 / 5, 1 / 4, 1 / 3],
         },
     )
-    request = EvaluationRequest(read_logs(log), snapshots, ("ubm-ips", "cascade-ips"), table=table)
-    report = evaluate_policy(request)
+    report = evaluate_policy(read_logs(log), snapshots, ("ubm-ips", "cascade-ips"), examination=table)
     assert report.contexts == 300
     items, prefixes = report.verdicts
     assert items.estimates[0].unsupported == 0.0
@@ -136,34 +134,26 @@ def test_vectors_that_tell_of_users_make_each_list_a_context(files, tmp_path):
 
 def test_a_shorter_list_a_temperature_and_the_bootstrap(files):
     log, snapshots, table = files
-    short = evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table, size=1)).verdicts[0].estimates[0]
+    short = evaluate_policy(read_logs(log), snapshots, examination=table, size=1).verdicts[0].estimates[0]
     assert short.value == pytest.approx(TABLE[0, 0] * 0.7, abs=4 * short.standard_error)
-    flat = (
-        evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table, temperature=1000.0))
-        .verdicts[0]
-        .estimates[0]
-    )
-    logged = evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table)).logged["sum"][0]
+    flat = evaluate_policy(read_logs(log), snapshots, examination=table, temperature=1000.0).verdicts[0].estimates[0]
+    logged = evaluate_policy(read_logs(log), snapshots, examination=table).logged["sum"][0]
     assert flat.value == pytest.approx(logged, abs=0.05)  # nearly any list, as the log's
-    drawn = (
-        evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table, draws=100)).verdicts[0].estimates[0]
-    )
-    plain = evaluate_policy(EvaluationRequest(read_logs(log), snapshots, table=table)).verdicts[0].estimates[0]
+    drawn = evaluate_policy(read_logs(log), snapshots, examination=table, draws=100).verdicts[0].estimates[0]
+    plain = evaluate_policy(read_logs(log), snapshots, examination=table).verdicts[0].estimates[0]
     assert drawn.value == plain.value
     assert drawn.standard_error == pytest.approx(plain.standard_error, rel=0.3)
 
 
 def test_without_a_table_it_is_learned_and_said(files):
     log, snapshots, _ = files
-    [verdict] = evaluate_policy(EvaluationRequest(read_logs(log), snapshots)).verdicts
+    [verdict] = evaluate_policy(read_logs(log), snapshots).verdicts
     assert any("the examination table was learned from this log" in text for text in verdict.warnings)
 
 
 def test_people_and_programs_read_the_same(files):
     log, snapshots, table = files
-    report = evaluate_policy(
-        EvaluationRequest(read_logs(log), snapshots, chosen_estimators(["ips", "ubm-ips", "ips"]), table=table)
-    )
+    report = evaluate_policy(read_logs(log), snapshots, ["ips", "ubm-ips", "ips"], examination=table)
     console = Console(file=StringIO(), width=80)
     show_evaluation(report, console)
     said = console.file.getvalue()
@@ -196,8 +186,12 @@ def test_what_does_not_fit_is_one_line(files, tmp_path):
             "few.jsonl line 1: the log shows nothing of what the policy",
             {"logs": read_logs(few), "estimators": ("ips",)},
         ),
-        (EvaluateError, "examination covers 2 positions, but there are lists of 3", {"table": tmp_path / "short.json"}),
-        (EvaluateError, "broken.json must be a JSON object with the keys", {"table": tmp_path / "broken.json"}),
+        (
+            EvaluateError,
+            "examination covers 2 positions, but there are lists of 3",
+            {"examination": tmp_path / "short.json"},
+        ),
+        (EvaluateError, "broken.json must be a JSON object with the keys", {"examination": tmp_path / "broken.json"}),
         (EvaluateError, "clip must be a weight above 0, or None, got -1", {"clip": -1}),
         (EvaluateError, "level must lie between 0 and 1, got 95", {"level": 95}),
         (EvaluateError, "estimator must be one of ubm-ips, .*; got 'magic'", {"estimators": ("magic",)}),
@@ -207,9 +201,7 @@ def test_what_does_not_fit_is_one_line(files, tmp_path):
     ]
     for kind, words, options in cases:
         with pytest.raises(kind, match=words) as caught:
-            evaluate_policy(
-                EvaluationRequest(**({"logs": read_logs(log), "policy": snapshots, "table": table} | options))
-            )
+            evaluate_policy(**({"logs": read_logs(log), "policy": snapshots, "examination": table} | options))
         assert "\n" not in str(caught.value)
 
 
@@ -224,7 +216,7 @@ def test_of_several_buckets_one_must_be_named(files, tmp_path):
 
 def test_the_command(files):
     log, snapshots, table = files
-    options = ["evaluate", str(log), "--policy", str(snapshots), "--table", str(table)]
+    options = ["evaluate", str(log), "--policy", str(snapshots), "--examination", str(table)]
     shown = CliRunner().invoke(cli, [*options, "--estimator", "ubm-ips", "--estimator", "cascade-dr"])
     assert shown.exit_code == 0, shown.output
     assert "cascade-dr" in shown.output

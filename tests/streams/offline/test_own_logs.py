@@ -184,9 +184,10 @@ def test_events_are_judged_by_the_rules_of_their_time(tmp_path):
     assert "i1-4" not in names[True]
 
 
-def test_candidates_come_from_the_impressions_of_the_lists(tmp_path):
+@pytest.mark.parametrize("registry", [{}, {7: "impressions", 8: "clicks"}], ids=["plain", "Confluent"])
+def test_candidates_come_from_the_impressions_of_the_lists(tmp_path, registry):
     random, shown = np.random.default_rng(3), []
-    settings = Settings(**RULES)
+    settings = Settings(**RULES, registry=registry)
     with Embedded(tmp_path / "loop", settings) as loop:
         for number in range(6):
             vectors = random.uniform(-0.5, 0.5, (9, 2)).astype(np.float32)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import redis
 from kafka import KafkaProducer
+from owned import feed, owner_of
 from sample_batches import SampleWriter, make_batch, pack
 
 from learner import Samples
 from schemas.codec import encode
 from schemas.records import BucketStamp, Progress
-from streams.broker import KafkaBroker
-from streams.learn.job.owner import PartitionOwner
+from streams.broker import BrokerPort
 from streams.learn.job.store import Store
 from streams.logs import LogRecord, SourceAway
 from streams.parameters import ConfigChanged, Hopeless, SnapshotCorrupt, SnapshotMissing, restore_model, take_snapshot
@@ -144,13 +144,13 @@ def owned(settings_for):
 
     def make(bucket=BUCKET):
         settings = settings_for(buckets={bucket.name: bucket}, partitions=1)
-        owners.append(PartitionOwner(Store(settings), 0))
+        owners.append(owner_of(Store(settings)))
         owners[-1].restore()
         return settings, owners[-1]
 
     yield make
     for owner in owners:
-        owner.drop()
+        owner.close()
         owner.store.close()
 
 
@@ -160,8 +160,8 @@ def test_a_ranker_on_kafka_starts_with_nothing_learned_and_follows(owned):
         assert (ranker.version, ranker.snapshot.rounds) == ((1, 0), 0)  # a cold start can rank
         assert len(ranker.rank(CANDIDATES, size=5)) == 5
         batch, samples = make_batch("main", 30, seed=1)
-        owner.learn([LogRecord(0, 0, None, encode(batch))])
-        give_up_at = time.monotonic() + 5
+        feed(owner, [LogRecord(0, 0, None, encode(batch))])
+        give_up_at = time.monotonic() + 60
         while ranker.version != (1, 1) and time.monotonic() < give_up_at:
             time.sleep(0.02)
         model = BUCKET.model()
@@ -183,26 +183,26 @@ def test_many_items_travel_as_chunks_and_come_back(owned):
     writer = SampleWriter(settings)
     for batch in batches:
         writer.write_raw("items", encode(batch))
-    owner.learn(
-        [LogRecord(2 * number, 0, None, encode(batch)) for number, batch in enumerate(batches)]
+    feed(
+        owner, [LogRecord(2 * number, 0, None, encode(batch)) for number, batch in enumerate(batches)]
     )  # markers between
     reader = KafkaParameters(settings)
     reader.catch_up()
     found = reader.snapshots["items"]
     assert len(found.theta_array) == 60_000
     assert len(encode(found)) > 2_000_000
-    again = PartitionOwner(Store(settings), 0)
+    again = owner_of(Store(settings))
     assert again.restore().states["items"].model.sha256() == found.sha256
     with Ranker.from_kafka(settings, bucket="items", refresh_s=None) as ranker:
         assert ranker.rank(np.zeros((8, 1)), size=3, items=np.arange(8)).tolist() == [0, 3, 6]
-    again.drop()
+    again.close()
     for one in (reader, writer):
         one.close()
 
 
 def test_a_log_that_lost_learned_records_is_refused(owned):
     _, owner = owned()
-    owner.learn([LogRecord(7, 0, None, encode(make_batch("main", 5, seed=1)[0]))])
+    feed(owner, [LogRecord(7, 0, None, encode(make_batch("main", 5, seed=1)[0]))])
     with pytest.raises(ConfigChanged, match="ends at 0, but was learned to 8"):
         owner.restore()
 
@@ -214,7 +214,7 @@ def test_a_reader_waits_for_transactions_that_stand_before_the_end(owned):
     other.init_transactions()
     other.begin_transaction()
     other.send(Topics.of(settings).parameters, key=b"other", value=b"not yet").get(timeout=10)
-    owner.learn([LogRecord(0, 0, None, encode(make_batch("main", 5, seed=1)[0]))])
+    feed(owner, [LogRecord(0, 0, None, encode(make_batch("main", 5, seed=1)[0]))])
     reader = KafkaParameters(settings)
     with pytest.raises(SourceAway, match="not read to its end"):
         reader.catch_up(timeout_s=1)
@@ -227,7 +227,7 @@ def test_a_reader_waits_for_transactions_that_stand_before_the_end(owned):
     other.close()
 
 
-class CountedBroker(KafkaBroker):
+class CountedBroker(BrokerPort):
     """Kafka, and how many records were polled of it."""
 
     def __init__(self, settings):
@@ -287,13 +287,13 @@ def test_a_bad_record_with_the_highest_version_hides_nothing(settings_for):
 
 def test_less_than_what_was_learned_is_refused_at_start(settings_for):
     settings = settings_for(buckets={"main": BUCKET}, partitions=1)
-    writer, owner = SampleWriter(settings), PartitionOwner(Store(settings), 0)
+    writer, owner = SampleWriter(settings), owner_of(Store(settings))
     writer.write()
     owner.restore()
-    owner.learn([LogRecord(0, 0, b"main", encode(make_batch("main", 20, seed=1)[0]))])
+    feed(owner, [LogRecord(0, 0, b"main", encode(make_batch("main", 20, seed=1)[0]))])
     newest = owner.store.read().snapshots["main"]
     assert newest.version == (1, 1)
-    owner.drop()
+    owner.close()
     owner.store.check()
     damaged = replace(newest, samples_offset=2, sha256="0" * 64)
     progress = Progress(newest.samples_topic_id, 0, 2, 0, [BucketStamp("main", 1, 2)], refused_to=2)
@@ -303,6 +303,6 @@ def test_less_than_what_was_learned_is_refused_at_start(settings_for):
     for refused in (owner.store.check, owner.restore):
         with pytest.raises(Hopeless, match=r"learned to 1\.2, but only main@1\.1 can be read.*epoch = 2"):
             refused()
-    owner.drop()
+    owner.close()
     for one in (owner.store, writer, producer):
         one.close()

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from list_propensities import propensities
 
 from learner import Samples
-from learner.plackett_luce import propensities
 from streams.rank import Catalogue, Recipe
 from streams.rank.choice import choose
 from streams.rank.requests import RankRequest
@@ -50,8 +50,8 @@ def test_a_list_is_drawn_with_the_chances_it_says(bucket, request_):
     scores = model.scores(CONTEXTS[items - 100], items, explore=request_.explore)
     rows = np.searchsorted(items, shown.items)
     temperature = bucket.temperature * request_.explore
-    found = propensities(scores, rows, temperature=temperature, shortlist=bucket.shortlist)
-    np.testing.assert_allclose(shown.propensities, found, rtol=1e-9)
+    expected = propensities(scores, rows, temperature=temperature, shortlist=bucket.shortlist)
+    np.testing.assert_allclose(shown.propensities, expected, rtol=1e-9)
     if request_.items is None:
         assert shown.candidates is None  # all that is held, which the catalogue's version tells
     else:

@@ -7,8 +7,7 @@ import pytest
 from ranking import write_npz
 
 from streams.rank import CatalogueError, read_catalogue
-from streams.rank.catalogue_file import read_entries
-from streams.rank.entries import CatalogueEntries
+from streams.rank.catalogue_file import CatalogueEntries, read_entries
 
 SHOP = [
     {"recipe": ["constant", "item", "products"]},

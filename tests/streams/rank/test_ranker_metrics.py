@@ -13,7 +13,7 @@ from schemas.codec import encode
 from streams.logs import SourceAway
 from streams.parameters import DirectoryParameters, take_snapshot
 from streams.rank.job import Ranker
-from streams.rank.job.ranker import health_of, metrics_of
+from streams.rank.job.metrics import health_of, metrics_of
 
 BUCKETS = all_algorithms()
 CANDIDATES = np.random.default_rng(5).uniform(-0.5, 0.5, (100, 3))

@@ -77,7 +77,7 @@ def test_a_replay_gives_the_same_bits_as_live(changed):
 
 def test_rules_on_the_parameters_topic_say_the_same(changed, tmp_path):
     with Embedded(changed, SETTINGS) as loop:
-        rules = [replace(one, topic_id=loop.logs.topic_id("impressions")) for one in loop.logs.rules]
+        rules = [replace(one, topic_id=loop.logs.archive.info("impressions").topic_id) for one in loop.logs.rules]
     copied = Archive(tmp_path)
     for topic in ("impressions", "clicks"):
         info = Archive(changed).info(topic)

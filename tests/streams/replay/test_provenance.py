@@ -55,14 +55,14 @@ def test_every_snapshot_is_rebuilt_bit_by_bit(run):
     assert len(run[1]) > 20
     for snapshot in run[1]:
         done = rebuild(source, SETTINGS, Wanted(snapshot.bucket, snapshot.version))
-        assert done.found == snapshot
+        assert done.published == snapshot
         assert done.model.sha256() == snapshot.sha256
 
 
 def test_one_that_compaction_removed_is_rebuilt_without_a_comparison(run):
     source, at = open_source(str(run[0]), SETTINGS), newest(run).version
     done = rebuild(source, SETTINGS, Wanted(UBM, (at[0], at[1] - 1)))
-    assert done.found is None
+    assert done.published is None
     assert 0 < done.model.rounds <= newest(run).rounds
 
 
@@ -105,7 +105,7 @@ def test_other_settings_are_named(run):
     with pytest.raises(ConfigChanged, match=r"ridge 7\.0"):
         rebuild(source, other, wanted(run))
     narrow = replace(SETTINGS, buckets={**SETTINGS.buckets, UBM: replace(SETTINGS.buckets[UBM], alpha=0.1)})
-    assert rebuild(source, narrow, wanted(run)).found is not None, "α ranks, it does not learn"
+    assert rebuild(source, narrow, wanted(run)).published is not None, "α ranks, it does not learn"
 
 
 @pytest.mark.parametrize("text", ["ubm", "ubm:3", "ubm:1.x", ":1.2", "ubm:1.2.3"])

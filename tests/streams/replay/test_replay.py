@@ -21,8 +21,8 @@ from streams.learn import samples_of
 from streams.logs import Archive, Mark, Range
 from streams.logs.job import open_source
 from streams.rank.job import Ranker
-from streams.replay import ReplayError, plan_of
-from streams.replay.job import Interrupted, check_newer, in_directory, replay, snapshots_of, write_directory
+from streams.replay import ReplayError, plan_of, snapshots_in
+from streams.replay.job import Interrupted, check_newer, replay, snapshots_of, write_directory
 from streams.replay.job import part as replay_part
 from streams.settings import Bucket
 
@@ -85,15 +85,14 @@ def test_stopped_again_and_again_it_ends_the_same(own, tmp_path, samples):
     plan, _ = plan_of(open_source(str(own), SETTINGS), SETTINGS, samples=samples)
     file, stops = tmp_path / "partition-0.replay", 0
     while True:
-        part = replay_part.PartReplay(plan, 0, file)
         steps = iter([False, False])
         try:
-            part.run(lambda passed: None, partial(next, steps, True))
+            part = replay_part.replay_part(plan, 0, file, say=lambda passed: None, stopping=partial(next, steps, True))
             break
         except Interrupted:
             stops += 1
     assert stops > 4
-    assert {name: model.sha256() for name, model in part.part.models.items()} == live(own)
+    assert {name: model.sha256() for name, model in part.models.items()} == live(own)
 
 
 KILLED = """
@@ -207,14 +206,14 @@ def test_what_no_running_ranker_would_take_is_not_written(runs, tmp_path):
         write_directory(tmp_path, other)
     shorter, less = replayed(within=Range((), (Mark(START + 20_000),)))
     with pytest.raises(ReplayError, match="raise --epoch above 1"):
-        check_newer(shorter, in_directory(tmp_path, SETTINGS.buckets))
+        check_newer(shorter, snapshots_in(tmp_path, SETTINGS.buckets))
     with pytest.raises(ReplayError, match="raise --epoch above 1"):
         write_directory(tmp_path, less)
-    assert {name: found.sha256 for name, found in in_directory(tmp_path, SETTINGS.buckets).items()} == live(runs[3])
+    assert {name: found.sha256 for name, found in snapshots_in(tmp_path, SETTINGS.buckets).items()} == live(runs[3])
     newer, raised = replayed(changes={"ridge": 3.0, "epoch": 2})
-    check_newer(newer, in_directory(tmp_path, SETTINGS.buckets))
+    check_newer(newer, snapshots_in(tmp_path, SETTINGS.buckets))
     write_directory(tmp_path, raised)
-    assert in_directory(tmp_path, SETTINGS.buckets)["ubm"].ridge == 3.0
+    assert snapshots_in(tmp_path, SETTINGS.buckets)["ubm"].ridge == 3.0
 
 
 def learned(folder: Path, bucket: Bucket, keep=lambda batch: True) -> str:

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 from kafka import TopicPartition
+from owned import catch_up, feed, owner_of
 from sample_batches import SampleWriter, all_algorithms
 
 from streams.broker import admin
-from streams.learn.job.owner import PartitionOwner
 from streams.learn.job.store import Store
 from streams.logs import LogRecord
 from streams.parameters import SnapshotMissing
@@ -23,13 +23,13 @@ BUCKETS = {name: bucket for name, bucket in all_algorithms().items() if name in 
 def learned(settings_for):
     """A deployment of one partition that has learned some lists."""
     settings = settings_for(buckets=BUCKETS, partitions=1)
-    writer, owner = SampleWriter(settings, taken_back=0.0), PartitionOwner(Store(settings), 0)
+    writer, owner = SampleWriter(settings, taken_back=0.0), owner_of(Store(settings))
     for _ in range(4):
         writer.write(lists=30)
     owner.restore()
-    owner.learn(records_of(settings, owner))
+    feed(owner, records_of(settings, owner))
     yield settings, owner, writer
-    owner.drop()
+    owner.close()
     owner.store.close()
     writer.close()
 
@@ -44,11 +44,11 @@ def records_of(settings, owner):
     return found
 
 
-def catch_up(owner):
+def catch_all_up(owner):
     for _ in range(100):
         if not owner.behind:
             return
-        owner.catch_up()
+        catch_up(owner)
     raise AssertionError(f"still behind: {owner.learner.behind_from} of {owner.learner.next_offset}")
 
 
@@ -65,7 +65,7 @@ def test_what_the_plan_has_relearned_is_what_serves_in_the_end_and_back_is_as_be
         write(settings, step.record(truncated=False, now_ms=0))
         owner.restore()
         assert serving_of(settings, "ubm").snapshot.epoch == step.serving.epoch, "the older one serves until then"
-        catch_up(owner)
+        catch_all_up(owner)
         found = serving_of(settings, "ubm").snapshot
         wanted = shown.model.sha256() if step is plan else writer.hashes()["ubm"]
         assert (found.epoch, found.sha256) == (step.after.epoch, wanted)
@@ -89,7 +89,7 @@ def test_a_log_that_has_lost_its_beginning_is_taken_only_when_told(learned):
     again = replace(plan, after=replace(plan.after, epoch=3))
     write(settings, again.record(truncated=True, now_ms=0))
     owner.restore()
-    catch_up(owner)
+    catch_all_up(owner)
     assert serving_of(settings, "ubm").snapshot.epoch == 3
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from learner import ALGORITHMS
-from learner.bandits import CONTEXT_FREE
 from learner.browsing import table_hash, typical_table
 from streams.settings import UP_FOLDER, Bucket, Settings, load, read_examination, write_examination, write_running
 from streams.settings.settings import SettingsError
@@ -90,7 +89,7 @@ def test_every_algorithm_makes_its_model(algorithm):
     model = Bucket("b", algorithm, dim=5, positions=3, examination=seen, alpha=0.5, reward_scale=2.0).model()
     assert type(model) is ALGORITHMS[algorithm]
     assert (model.positions, model.alpha, model.rounds) == (3, 0.0 if algorithm == "random" else 0.5, 0)
-    assert model.dim == (0 if algorithm in CONTEXT_FREE else 5)
+    assert model.dim == (5 if type(model).contextual else 0)
 
 
 def test_secrets_come_from_variables_and_files_and_are_never_shown(tmp_path):
@@ -219,7 +218,10 @@ BAD_FILES = {
     "a negative weight": ("[buckets.a]\nweight = -1", "buckets.a.weight = -1: must be a number at least 0"),
     "nobody takes users": ("[buckets.a]\nweight = 0", "buckets.a.weight = 0: one bucket of each namespace must be"),
     "an unknown policy": ("[buckets.a]\npolicy = 'plackett'", "must be one of best, plackett-luce; did you mean"),
-    "a policy for lots": ("[buckets.a]\nalgorithm = 'random'\npolicy = 'plackett-luce'", "random draws lists by lot"),
+    "a policy for lots": (
+        "[buckets.a]\nalgorithm = 'random'\npolicy = 'plackett-luce'",
+        "random draws its lists already",
+    ),
     "no temperature": ("[buckets.a]\ntemperature = 0", "buckets.a.temperature = 0: must be a number at least 0.0001"),
     "a shortlist too short": ("[buckets.a]\nshortlist = 5", "buckets.a.shortlist = 5: must fill a list of 12, or be 0"),
     "a bucket with a strange name": ('[buckets."@samples-0"]\n', "buckets = '@samples-0': must be made of letters"),

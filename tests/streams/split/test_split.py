@@ -23,8 +23,12 @@ GOLDEN = {  # written once; no release and no language may give others
 }
 
 
-def one(weights, **options):
-    return Split({"": weights}, **options)
+def split_by(weights, **rule):
+    return Split(weights, SplitSettings(**rule))
+
+
+def one(weights, **rule):
+    return split_by({"": weights}, **rule)
 
 
 def test_a_million_users_are_spread_by_the_weights():
@@ -37,8 +41,8 @@ def test_a_million_users_are_spread_by_the_weights():
 
 SPLITS = {
     "another salt": (one({"a": 1, "b": 1, "c": 2}, salt="other"), ""),
-    "another namespace": (Split({"n": {"a": 1, "b": 1, "c": 2}}, salt="s"), "n"),
-    "salt and namespace that read the same together": (Split({"s": {"a": 1, "b": 1, "c": 2}}, salt=""), "s"),
+    "another namespace": (split_by({"n": {"a": 1, "b": 1, "c": 2}}, salt="s"), "n"),
+    "salt and namespace that read the same together": (split_by({"s": {"a": 1, "b": 1, "c": 2}}, salt=""), "s"),
 }
 
 
@@ -82,7 +86,7 @@ def test_the_order_of_names_does_not_matter():
 
 def test_the_holdout_stays_whatever_the_salt_and_the_namespace():
     weights = {"": {"a": 1, "b": 1}, "search": {"c": 1, "d": 1}}
-    splits = [Split(weights, salt=salt, holdout=0.1, holdout_bucket="control") for salt in ("x", "y")]
+    splits = [split_by(weights, salt=salt, holdout=0.1, holdout_bucket="control") for salt in ("x", "y")]
     held = [
         {user for user in USERS if split.bucket_of(user, namespace) == "control"}
         for split in splits
@@ -90,7 +94,7 @@ def test_the_holdout_stays_whatever_the_salt_and_the_namespace():
     ]
     assert all(users == held[0] for users in held)
     assert len(held[0]) / len(USERS) == pytest.approx(0.1, abs=0.01)
-    more = Split(weights, salt="z", holdout=0.2, holdout_bucket="control")
+    more = split_by(weights, salt="z", holdout=0.2, holdout_bucket="control")
     assert all(more.bucket_of(user) == "control" for user in held[0])
 
 
@@ -122,7 +126,7 @@ OTHERS = {
 @pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
 def test_another_rule_is_another_version(change):
     usual = {"weights": {"": {"a": 1, "b": 1}}, "salt": "s"}
-    assert Split(**(usual | change)).version != Split(**usual).version
+    assert split_by(**(usual | change)).version != split_by(**usual).version
 
 
 def test_the_split_of_settings():
