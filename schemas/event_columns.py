@@ -113,20 +113,28 @@ class ImpressionColumns(NamedTuple):
     @classmethod
     def of(cls, events: Sequence[Impression]) -> ImpressionColumns:
         """Return impressions that were read one by one as columns."""
-
-        def numbers(values: Iterable[int]) -> Ints:
-            return np.array(list(values), np.int64)
-
+        numbers = [
+            (
+                event.shown_at_ms,
+                event.rendered,
+                event.ranked_by_epoch,
+                event.ranked_by_offset,
+                event.size,
+                len(event.contexts),
+            )
+            for event in events
+        ]
+        shown_at, rendered, epoch, ranked_by, size, context_bytes = np.array(numbers, np.int64).reshape(-1, 6).T.copy()
         return cls(
             [event.impression_id for event in events],
             [event.session_id for event in events],
             [event.bucket for event in events],
-            numbers(event.shown_at_ms for event in events),
-            numbers(event.rendered for event in events),
-            numbers(event.ranked_by_epoch for event in events),
-            numbers(event.ranked_by_offset for event in events),
-            numbers(event.size for event in events),
-            numbers(len(event.contexts) for event in events),
+            shown_at,
+            rendered,
+            epoch,
+            ranked_by,
+            size,
+            context_bytes,
             np.frombuffer(b"".join([event.items for event in events]), "<i8"),
             np.frombuffer(b"".join([event.contexts for event in events]), "<f4"),
         )

@@ -87,6 +87,7 @@ class Acceptance:
         self.longest = np.array([bucket.positions for bucket in self.buckets] + [0])
         self.row_bytes = np.array([4 * bucket.dim for bucket in self.buckets] + [0])
         self.scales = np.array([_float32_at_most(bucket.context_scale) for bucket in self.buckets], np.float32)
+        self.smallest_scale = self.scales.min(initial=np.inf)
 
     def numbers(self, names: Iterable[str]) -> NDArray[np.int64]:
         """Return the number of each bucket, UNKNOWN for what is not configured."""

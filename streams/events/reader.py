@@ -163,7 +163,7 @@ class EventReader:
         if len(records) < LEAST_TOGETHER:
             return np.zeros(0, np.int64), _COLUMNS[kind].of([])
         values = [record.value for record in records]
-        longest_key = max((len(record.key) for record in records if record.key), default=0)
+        longest_key = max(map(len, filter(None, [record.key for record in records])), default=0)
         if None not in values and longest_key + max(map(len, values)) <= most_bytes:  # type: ignore[arg-type]
             return self._columns(values, kind)  # type: ignore[arg-type]
         some = [

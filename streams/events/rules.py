@@ -80,7 +80,8 @@ class Rule(Generic[Batch]):
     Parameters
     ----------
     broken
-        Which events of a batch break the rule; what it says of those that broke an earlier rule is ignored.
+        Which events of a batch break the rule, or None if none does; what it says of those that broke an earlier
+        rule is ignored.
     sentence
         Why the event at an index is rejected, and what to do.
     of_bucket
@@ -88,7 +89,7 @@ class Rule(Generic[Batch]):
     """
 
     name: str
-    broken: Callable[[Batch], Mask]
+    broken: Callable[[Batch], Mask | None]
     sentence: Callable[[Batch, int], str]
     of_bucket: bool = False
 
@@ -137,7 +138,7 @@ def _rejections(rules: Sequence[Rule[Batch]], batch: Batch) -> dict[int, str]:
     rejected: dict[int, str] = {}
     for rule in rules:
         broken = rule.broken(batch)
-        if np.count_nonzero(broken):  # faster than any() for the few events of a request
+        if broken is not None and np.count_nonzero(broken):  # faster than any() for the few events of a request
             for index in np.flatnonzero(broken & batch.kept).tolist():
                 rejected[index] = rule.sentence(batch, index)
             batch.kept = batch.kept & ~broken
@@ -149,24 +150,25 @@ def _any_in_list(flags: Mask, sizes: Ints) -> Mask:
     return np.logical_or.reduceat(flags, np.cumsum(sizes) - sizes)
 
 
-def _long_ids(ids: Sequence[str]) -> Mask:
-    if max(map(len, ids)) <= MAX_ID_BYTES // 4:  # a character takes up to 4 bytes
-        return np.zeros(len(ids), np.bool_)
-    return np.array([_size(name) > MAX_ID_BYTES for name in ids])
+def _long_ids(*columns: Sequence[str]) -> Mask | None:
+    if all(max(map(len, ids)) <= MAX_ID_BYTES // 4 for ids in columns):  # a character takes up to 4 bytes
+        return None
+    return np.array([max(map(_size, ids)) > MAX_ID_BYTES for ids in zip(*columns, strict=True)])
 
 
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _has_no_item(batch: ImpressionBatch) -> Mask:
+def _has_no_item(batch: ImpressionBatch) -> Mask | None:
     items = batch.columns.items
-    if items.min() != NO_ITEM:
-        return np.zeros(len(batch.kept), np.bool_)
-    return _any_in_list(items == NO_ITEM, batch.columns.size)
+    return _any_in_list(items == NO_ITEM, batch.columns.size) if items.min() == NO_ITEM else None
 
 
-def _out_of_scale(batch: ImpressionBatch) -> Mask:
+def _out_of_scale(batch: ImpressionBatch) -> Mask | None:
+    values, limit = batch.columns.contexts, batch.accept.smallest_scale
+    if not len(values) or (values.max() <= limit and values.min() >= -limit):  # false for NaN
+        return None
     broken = np.zeros(len(batch.kept), np.bool_)
     for number in set(batch.buckets[batch.kept].tolist()):
         bucket = batch.accept.buckets[number]
@@ -194,11 +196,9 @@ def _optional(
 ) -> Rule[ImpressionBatch]:
     """Return a rule about optional fields, which only impressions that are read one by one have."""
 
-    def broken(batch: ImpressionBatch) -> Mask:
-        mask = np.zeros(len(batch.kept), np.bool_)
-        for index, event in batch.events.items():
-            mask[index] = bad(event)
-        return mask
+    def broken(batch: ImpressionBatch) -> Mask | None:
+        indices = [index for index, event in batch.events.items() if bad(event)]
+        return np.isin(np.arange(len(batch.kept)), indices) if indices else None
 
     return Rule(name, broken, lambda batch, index: sentence(batch.events[index]))
 
@@ -318,7 +318,7 @@ IMPRESSION_RULES: tuple[Rule[ImpressionBatch], ...] = (
 CLICK_RULES: tuple[Rule[ClickBatch], ...] = (
     Rule(
         "id length",
-        lambda batch: _long_ids(batch.columns.ids) | _long_ids(batch.columns.sessions),
+        lambda batch: _long_ids(batch.columns.ids, batch.columns.sessions),
         lambda batch, index: (
             f"an id of {max(_size(batch.columns.ids[index]), _size(batch.columns.sessions[index]))} bytes; "
             f"at most {MAX_ID_BYTES}"

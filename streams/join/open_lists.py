@@ -106,14 +106,14 @@ class OpenLists:
         repeats: dict[int, list[int]] = {}  # by number of their columns: given back together, each costs the same
         for index, (name, code) in enumerate(zip(shown.lists.ids, codes.tolist(), strict=True)):
             if code != REFUSED:
-                if not some_held or held.until(name) < shown.floor[index]:
-                    first = remember(name, code) == code  # no other list has this code
-                    if not first and not self._is_held(name, int(shown.floor[index])):
-                        self._again.setdefault(name, []).append(code)
-                        first = True
-                    if first:
-                        fresh.append(index)
-                        continue
+                free = not some_held or held.until(name) < shown.floor[index]
+                if free and remember(name, code) == code:  # no other list has this code
+                    fresh.append(index)
+                    continue
+                if free and not self._is_held(name, int(shown.floor[index])):
+                    self._again.setdefault(name, []).append(code)
+                    fresh.append(index)
+                    continue
                 if (reason := self._repeated(name, code)) is not None:
                     refused[index] = reason
                 repeats.setdefault(code % len(self._columns), []).append(code // len(self._columns))

@@ -68,7 +68,7 @@ class Connections(web.Server):
 class Connection(web.RequestHandler):
     """The connection of one client, cut when a step takes too long, or when more is said than a request may hold."""
 
-    __slots__ = ("_all", "_heard", "_timer", "_wire", "heard_at", "is_stream", "refused")
+    __slots__ = ("_all", "_heard", "_timer", "_until", "_wire", "heard_at", "is_stream", "refused")
 
     def __init__(self, server: Connections, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop=loop, **LIMITS)
@@ -76,6 +76,7 @@ class Connection(web.RequestHandler):
         self.refused = False  # the rest of a body is heard and not kept, for an answer that ends the connection
         self.heard_at: float | None = None  # when what is not answered yet began
         self._wire: asyncio.BaseTransport | None = None
+        self._until = 0.0  # when its step takes too long
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -108,12 +109,21 @@ class Connection(web.RequestHandler):
 
     def step(self) -> None:
         """Give the client time for one more step."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(STEP_S, self.cut)
+        loop = asyncio.get_running_loop()
+        self._until = loop.time() + STEP_S
+        if self._timer is None:
+            self._timer = loop.call_at(self._until, self._watch)
         self._all.oldest_first.pop(self, None)
         if not self.is_stream:  # streams have a limit of their own
             self._all.oldest_first[self] = None
+
+    def _watch(self) -> None:
+        """Hang up if the step took too long, else look again when it will have: a timer for each step is slow."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._until:
+            self._timer = loop.call_at(self._until, self._watch)
+        else:
+            self.cut()
 
     def cut(self) -> None:
         """Hang up at once, also on who does not take what was sent."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
-import uuid
 from typing import Any
 
 from learner.arrays import Floats, Ints
@@ -53,7 +53,7 @@ class RankService:
         name = self.split.bucket_of(request.user, request.namespace, before=request.bucket_before)
         ranking, catalogue = self.split.ranked_by(name), self.models.catalogue
         model, version = self.models.in_use(ranking)
-        impression_id = uuid.uuid4().hex
+        impression_id = secrets.token_hex(16)
         began = time.perf_counter()
         choice = choose(request, self.settings.buckets[ranking], model, catalogue, impression_id=impression_id)
         self.seconds.observe(time.perf_counter() - began)
@@ -76,7 +76,7 @@ class RankService:
             choice.items,
             choice.contexts,
             impression_id=impression_id,
-            session_id=request.session or uuid.uuid4().hex,
+            session_id=request.session or secrets.token_hex(16),
             bucket=name,
             user_id=request.user,
             shown_at_ms=self.now_ms(),
