@@ -75,7 +75,7 @@ def test_what_is_damaged_is_refused_and_the_last_good_kept(tmp_path, caplog):
         assert not ranker.refresh()
         assert (ranker.version, ranker.refused) == ((1, 3), number)
         np.testing.assert_array_equal(ranker.rank(CANDIDATES), model.rank(CANDIDATES))
-    assert said_by_rankers(caplog) == ["ERROR"]  # said once
+    assert said_by_rankers(caplog).count("ERROR") == 1  # said once
     with pytest.raises(SnapshotCorrupt):
         Ranker.from_directory(tmp_path, bucket="ubm")
     newer, _ = publish(tmp_path, 60)  # what is damaged is replaced
