@@ -26,10 +26,11 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 64 << 20
 OVERHEAD_BYTES = 400  # of one event in the producer's memory, beside its bytes
 AGAIN_S = 0.5
+GATHER_S = 0.002  # from the first event on, for the next ones: waking the thread for each would slow requests down
 GIVE_UP_MS = 10_000  # a producer whose records are not acknowledged so long is replaced by a new one
 OPTIONS = {
     "allow_auto_create_topics": False,  # with the broker's default partitions the two topics would not match
-    "linger_ms": 2,
+    "linger_ms": 0,  # events have gathered
     "batch_size": 1 << 17,
     "max_block_ms": 200,  # for what a send may have to learn of the topics
     "bootstrap_timeout_ms": 3000,
@@ -98,7 +99,8 @@ class EventQueue:
                 return False
             self.waiting_bytes += size
             self._backlog.extend(some)
-        self._news.set()
+        if not self._news.is_set():  # else the thread has yet to look
+            self._news.set()
         return True
 
     def close(self, timeout_s: float = 10.0) -> None:
@@ -136,6 +138,7 @@ class EventQueue:
             self._news.set()  # what came back from the producer before
             while self.connected and not self._closing.is_set():
                 self._news.wait()
+                time.sleep(GATHER_S)
                 self._news.clear()
                 self._send_all(to)
             self._producer = None
