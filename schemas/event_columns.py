@@ -124,19 +124,15 @@ class ImpressionColumns(NamedTuple):
             )
             for event in events
         ]
-        shown_at, rendered, epoch, ranked_by, size, context_bytes = np.array(numbers, np.int64).reshape(-1, 6).T.copy()
-        return cls(
-            [event.impression_id for event in events],
-            [event.session_id for event in events],
-            [event.bucket for event in events],
-            shown_at,
-            rendered,
-            epoch,
-            ranked_by,
-            size,
-            context_bytes,
-            np.frombuffer(b"".join([event.items for event in events]), "<i8"),
-            np.frombuffer(b"".join([event.contexts for event in events]), "<f4"),
+        return cls._make(
+            [
+                [event.impression_id for event in events],
+                [event.session_id for event in events],
+                [event.bucket for event in events],
+                *np.array(numbers, np.int64).reshape(-1, 6).T.copy(),
+                np.frombuffer(b"".join([event.items for event in events]), "<i8"),
+                np.frombuffer(b"".join([event.contexts for event in events]), "<f4"),
+            ]
         )
 
     def pick(self, which: Ints) -> ImpressionColumns:

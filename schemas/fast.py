@@ -18,6 +18,7 @@ _SIX_BYTES = Struct("<6B").unpack_from
 _DOUBLE = Struct("<d").unpack_from
 _CONTINUED = 128 * (1 + (1 << 7) + (1 << 14) + (1 << 21) + (1 << 28))  # the five flags of a six-byte varint
 _UNUSUAL = 0x81  # in a one-byte varint: more bytes follow, or the number is negative
+_UNCOMMON = (IndexError, SchemaError, StructError, UnicodeDecodeError, ZeroDivisionError)
 
 
 class SampleSpans(NamedTuple):
@@ -46,28 +47,22 @@ def ranked_by(tail: bytes) -> tuple[int, int]:
 
 def read_impression(data: bytes, start: int) -> Impression | None:
     """Return the impression that fills ``data`` from ``start``, or None when it is not of the common kind."""
-    head = _first_eight(data, start)
-    if head is None:
-        return None
-    fields, at = head
     try:
+        fields, at = _first_eight(data, start)
         return Impression(*fields, *ranked_by(data[at:]))
-    except (IndexError, SchemaError):
+    except _UNCOMMON:
         return None
 
 
 def read_full_impression(data: bytes, start: int) -> Impression | None:
     """Return the impression with propensities, candidates and split that fills ``data``, or None as above."""
-    head = _first_eight(data, start)
-    if head is None:
-        return None
-    fields, at = head
-    walk = Walk(data, at)
     try:
+        fields, at = _first_eight(data, start)
+        walk = Walk(data, at)
         epoch, offset = walk.varint32(), walk.varint()
         split, catalogue = walk.content().decode(), walk.content().decode()
         propensities, candidates, contexts = walk.content(), walk.content(), walk.content()
-    except (IndexError, SchemaError, UnicodeDecodeError):
+    except _UNCOMMON:
         return None
     items = len(fields[5])
     fits = not propensities or 2 * len(propensities) == items
@@ -77,54 +72,51 @@ def read_full_impression(data: bytes, start: int) -> Impression | None:
     return Impression(*fields, epoch, offset, split, catalogue, propensities, candidates, contexts)
 
 
-def _first_eight(data: bytes, start: int) -> tuple[tuple[str, str, str, str, int, bytes, bytes, int], int] | None:
-    """Return the first eight fields of an impression, and where the others begin."""
-    try:
-        head = data[start]
-        end = start + 1 + (head >> 1)
-        impression_id = data[start + 1 : end].decode()
-        size = data[end]
-        at = end + 1 + (size >> 1)
-        session_id = data[end + 1 : at].decode()
-        head |= size
-        size = data[at]
-        end = at + 1 + (size >> 1)
-        bucket = data[at + 1 : end].decode()
-        head |= size
-        size = data[end]
-        at = end + 1 + (size >> 1)
-        user_id = data[end + 1 : at].decode()
-        b0, b1, b2, b3, b4, b5 = _SIX_BYTES(data, at)
-        if (head | size) & _UNUSUAL or not b0 & b1 & b2 & b3 & b4 & 128 or not 0 < b5 < 128:
-            return None
-        time = b0 + (b1 << 7) + (b2 << 14) + (b3 << 21) + (b4 << 28) + (b5 << 35) - _CONTINUED
+def _first_eight(data: bytes, start: int) -> tuple[tuple[str, str, str, str, int, bytes, bytes, int], int]:
+    """Return the first eight fields of an impression, and where the others begin; ``_UNCOMMON`` for another kind."""
+    head = data[start]
+    end = start + 1 + (head >> 1)
+    impression_id = data[start + 1 : end].decode()
+    size = data[end]
+    at = end + 1 + (size >> 1)
+    session_id = data[end + 1 : at].decode()
+    head |= size
+    size = data[at]
+    end = at + 1 + (size >> 1)
+    bucket = data[at + 1 : end].decode()
+    head |= size
+    size = data[end]
+    at = end + 1 + (size >> 1)
+    user_id = data[end + 1 : at].decode()
+    b0, b1, b2, b3, b4, b5 = _SIX_BYTES(data, at)
+    if (head | size) & _UNUSUAL or not b0 & b1 & b2 & b3 & b4 & 128 or not 0 < b5 < 128:
+        raise SchemaError("not of the common kind")
+    time = b0 + (b1 << 7) + (b2 << 14) + (b3 << 21) + (b4 << 28) + (b5 << 35) - _CONTINUED
 
-        width = data[at + 6]
-        at += 7
-        if width > 127:
-            more = data[at]
-            if not 0 < more < 128:
-                return None
-            width += (more - 1) << 7
-            at += 1
-        end = at + (width >> 1)
-        items = data[at:end]
-        size = data[end]
-        at = end + 1
-        if size > 127:
-            more = data[at]
-            if not 0 < more < 128:
-                return None
-            size += (more - 1) << 7
-            at += 1
-        end = at + (size >> 1)
-        contexts = data[at:end]
-        rendered = data[end]
-        # widths are zigzagged, so twice the bytes: 16 for an item, 8 for a float of each item
-        if width & 15 or size % (width >> 1) or rendered & _UNUSUAL:
-            return None
-    except (IndexError, StructError, UnicodeDecodeError, ZeroDivisionError):
-        return None
+    width = data[at + 6]
+    at += 7
+    if width > 127:
+        more = data[at]
+        if not 0 < more < 128:
+            raise SchemaError("not of the common kind")
+        width += (more - 1) << 7
+        at += 1
+    end = at + (width >> 1)
+    items = data[at:end]
+    size = data[end]
+    at = end + 1
+    if size > 127:
+        more = data[at]
+        if not 0 < more < 128:
+            raise SchemaError("not of the common kind")
+        size += (more - 1) << 7
+        at += 1
+    end = at + (size >> 1)
+    contexts = data[at:end]
+    rendered = data[end]
+    # widths are zigzagged, so twice the bytes: 16 for an item, 8 for a float of each item
+    if width & 15 or size % (width >> 1) or rendered & _UNUSUAL:
+        raise SchemaError("not of the common kind")
     shown_at_ms = (time >> 1) ^ -(time & 1)
     return (impression_id, session_id, bucket, user_id, shown_at_ms, items, contexts, rendered >> 1), end + 1
 

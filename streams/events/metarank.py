@@ -29,7 +29,6 @@ class MetarankEvents:
     """
 
     def __init__(self, bucket_of: Callable[[str], Limited], *, contexts_of: Contexts | None = None) -> None:
-        self.passed_over = 0  # what teaches nothing here: metadata, and interactions outside of any list
         self._bucket_of, self._contexts_of = bucket_of, contexts_of
         self._rankings: OrderedDict[str, tuple[str, list[int]]] = OrderedDict()  # session, and items from the top
 
@@ -41,7 +40,6 @@ class MetarankEvents:
         if kind == "interaction" and body.get("ranking"):
             return self._click(body)
         if kind in ("item", "user", "interaction"):
-            self.passed_over += 1
             return None
         raise ValueError(f'event must be "ranking", "interaction", "item" or "user", got {kind!r}')
 
